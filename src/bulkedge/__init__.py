@@ -1,0 +1,41 @@
+"""bulkedge: when, and how, does training find the features?
+
+Exact high-dimensional predictions for two-layer networks on multi-index targets, measurements on networks really
+trained, and a verdict on the two. Start with `bulkedge.Problem`, then `threshold`, `spectrum`, `trajectory`,
+`simulate`, `compare`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "Problem": "bulkedge.models",
+    "Network": "bulkedge.models",
+    "Numerics": "bulkedge.foundation.numerics",
+    "BadInput": "bulkedge.foundation.errors",
+    "threshold": "bulkedge.learnability",
+    "spectrum": "bulkedge.learnability",
+    "trajectory": "bulkedge.learnability",
+    "outliers": "bulkedge.learnability",
+    "simulate": "bulkedge.finite",
+    "compare": "bulkedge.phenomena",
+}
+
+__all__ = [*_PUBLIC, "__version__"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    # Rooms load when first used: `bulkedge --help` must not wait for JAX.
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'bulkedge' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

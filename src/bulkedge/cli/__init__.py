@@ -1,0 +1,5 @@
+"""The command line: parsing and printing, nothing more."""
+
+
+def main() -> int:
+    return 0

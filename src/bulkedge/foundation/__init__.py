@@ -1,0 +1,1 @@
+"""What every room shares: results, statuses, errors, numerics, citations, verdicts. Knows no model."""

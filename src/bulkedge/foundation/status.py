@@ -1,0 +1,28 @@
+"""How an answer was reached, as a word for programs and a sentence for people."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    CONVERGED = "converged"
+    NOT_CONVERGED = "not converged"
+    DIVERGED = "diverged"
+    NOT_SETTLED = "not settled"
+
+    @property
+    def sentence(self) -> str:
+        return _SENTENCES[self]
+
+    @property
+    def ok(self) -> bool:
+        return self is Status.CONVERGED
+
+
+_SENTENCES = {
+    Status.CONVERGED: "The answer meets the accuracy asked for.",
+    Status.NOT_CONVERGED: "The iteration stopped before it reached the accuracy asked for; see the residual.",
+    Status.DIVERGED: "The dynamics left every bound; what precedes `diverged_at` is valid.",
+    Status.NOT_SETTLED: "The quantity still moves by more than its error at the largest time computed.",
+}
