@@ -1,7 +1,8 @@
 """The public results, field by field (the contract of the design): theory and measurement share their words.
 
 Per-time entries are arrays with steps + 1 entries. For one neuron and one direction they are numbers; otherwise
-`norm2` is (time, neuron), `overlap`, `cosine` and `hidden_variance` have the axes said in each class.
+`norm2` is (time, neuron), `overlap` and `cosine` (time, neuron, direction), and `hidden_variance` the covariance
+(time, neuron x hard direction, neuron x hard direction), the neuron running slowest.
 """
 
 from __future__ import annotations
@@ -14,6 +15,16 @@ import numpy as np
 from bulkedge.foundation.result import Record, Result
 
 _CORE = ("montanari-wang-2026", "celentano-cheng-montanari-2021")
+
+
+def shaped(m: int, k: int, **entries: np.ndarray | None) -> dict[str, Any]:
+    """Per-time entries as the contract has them: plain numbers for one neuron and one direction.
+
+    Entries are (time, m), (time, m, k) or (time, m r, m r); their trailing axes are dropped if m = k = 1.
+    """
+    if m > 1 or k > 1:
+        return entries
+    return {name: None if v is None else v.reshape(v.shape[0]) for name, v in entries.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +65,8 @@ class Threshold(Result):
     residual: float | None = None
     neurons: list[float | None] | None = None
     """the threshold of each neuron's block, where there are several"""
+    dependence: list[list[float | None]] = field(default_factory=list)
+    """[[N, delta, stderr], ...]: how the number moves with the number of samples where G is unbounded below"""
     numerics: dict[str, Any] = field(default_factory=dict)
     problem: dict[str, Any] = field(default_factory=dict)
 

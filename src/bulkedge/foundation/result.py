@@ -73,11 +73,15 @@ class Record:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The inverse of `to_dict`, up to the arrays' type. Unknown keys are refused."""
+        """The inverse of `to_dict`, up to the arrays' type. Unknown and missing keys are refused."""
         known = {f.name for f in dataclasses.fields(cls)}
         unknown = set(data) - known
         if unknown:
             raise ValueError(f"{cls.__name__} has no field {sorted(unknown)[0]!r}")
+        optional = (dataclasses.MISSING, dataclasses.MISSING)
+        for f in dataclasses.fields(cls):
+            if f.name not in data and (f.default, f.default_factory) == optional:
+                raise ValueError(f"{cls.__name__} needs the field {f.name!r}")
         return cls(**{k: cls._restore(k, v) for k, v in data.items()})
 
     _arrays: ClassVar[tuple[str, ...]] = ()

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
+    """The word; it equals its own text, so that it needs no conversion in JSON."""
+
     CONVERGED = "converged"
     NOT_CONVERGED = "not converged"
     DIVERGED = "diverged"

@@ -48,6 +48,7 @@ def judge(
 
     scale: the size of the effect the comparison must be able to resolve (default: the predicted value).
     drift: an allowed finite-size difference where its law is known, e.g. c/d; it widens the interval.
+    A standard error that is NaN is not known, and its point is undecided; 0 says exact.
     A point agrees if |D| <= 4 S + drift and S <= 5% of scale; disagrees if |D| > 4 S + drift;
     a point that is inside the interval but too noisy to see 5 percent is undecided.
     """
@@ -56,9 +57,9 @@ def judge(
     )
     p, sp, q, sq, drift = np.broadcast_arrays(p, sp, q, sq, np.asarray(drift, float))
     size = np.abs(p) if scale is None else np.broadcast_to(np.asarray(scale, float), p.shape)
-    s = np.hypot(np.nan_to_num(sp), np.nan_to_num(sq))
+    s = np.hypot(sp, sq)
     gap = np.abs(q - p)
-    usable = np.isfinite(gap)
+    usable = np.isfinite(gap) & np.isfinite(s)
     roundoff = 1e-9 * np.maximum(np.abs(p), np.abs(q))
     inside = gap <= SIGMAS * s + drift + roundoff
     with np.errstate(divide="ignore", invalid="ignore"):

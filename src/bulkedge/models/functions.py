@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bulkedge.foundation.checks import hashable
 from bulkedge.foundation.errors import BadInput, unknown_name
 from bulkedge.models.expression import parse
 
@@ -75,8 +76,12 @@ def resolve(
         if given.strip().replace("_", "").replace("-", "").isalnum() and given.strip() not in variables:
             raise unknown_name(argument, given.strip(), catalogue)
         expression = parse(given, variables, argument)
+        needed = {"f", "u"} if parameters == 2 else set(variables)
+        if not expression.names & needed:
+            raise BadInput(argument, f"does not depend on {'f' if parameters == 2 else variables[0]}")
         return ScalarFunction(given, _from_expression(expression, variables, parameters), ("text", argument, given))
     if callable(given):
+        hashable(argument, given)
         return ScalarFunction(getattr(given, "__name__", type(given).__name__), given, ("callable", given))
     raise BadInput(argument, "must be a name, an expression or a JAX-traceable callable")
 
@@ -94,9 +99,11 @@ def _from_expression(expression: Any, variables: tuple[str, ...], parameters: in
 
 
 def activation(given: Any) -> ScalarFunction:
-    """An activation v -> s(v)."""
+    """An activation v -> s(v), continuous."""
     f = resolve("activation", given, ACTIVATIONS, ("v", "z"), 1)
     _check_scalar("activation", f, 1)
+    if (jump := derivative_jump(f, order=0)) is not None:
+        raise BadInput("activation", f"jumps at v = {jump:.4g}; an activation must be continuous")
     return f
 
 
@@ -104,8 +111,11 @@ def loss(given: Any) -> ScalarFunction:
     """A loss (y, f) -> number; in expressions u stands for f - y."""
     f = resolve("loss", given, LOSSES, ("y", "f", "u"), 2)
     _check_scalar("loss", f, 2)
-    if (jump := derivative_jump(lambda v: f(jnp.asarray(0.7), v), order=1)) is not None:
-        raise BadInput("loss", f"its slope jumps at f = {jump:.4g} (y = 0.7); a loss must have a continuous derivative")
+    for order, what in ((0, "it"), (1, "its slope")):
+        for y in (-1.0, 0.7):
+            if (jump := derivative_jump(lambda v, y=y: f(jnp.asarray(y), v), order)) is not None:
+                place = f"at f = {jump:.4g} (y = {y:g})"
+                raise BadInput("loss", f"{what} jumps {place}; a loss must have a continuous derivative")
     return f
 
 

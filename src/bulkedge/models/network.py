@@ -34,7 +34,7 @@ class Network:
         object.__setattr__(self, "width", width)
         for name in ("second_layer", "bias"):
             object.__setattr__(self, name, _per_neuron(name, getattr(self, name), width))
-        if not any(self.second_layer):  # type: ignore[arg-type]
+        if not np.any(self.a):
             raise BadInput("second_layer", "all entries are zero: the network is constant and nothing trains")
         object.__setattr__(self, "sigma", functions.activation(self.activation))
         if isinstance(self.activation, str):

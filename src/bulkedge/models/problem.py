@@ -85,7 +85,7 @@ class Problem:
         return self.network.width
 
     def labels(self, z: Any, e: Any) -> np.ndarray:
-        """y at latent points z (n, k) and noise e (n,), in float64."""
+        """Labels y at latent points z (n, k) and noise e (n,), in float64."""
         with jax.enable_x64(True):
             return np.asarray(_labels(self.link)(jnp.asarray(z, jnp.float64), jnp.asarray(e, jnp.float64)))
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from bulkedge.foundation.checks import integer
+from bulkedge.foundation.checks import hashable, integer
 from bulkedge.foundation.errors import BadInput, unknown_name
 from bulkedge.models.expression import parse
 
@@ -65,6 +66,7 @@ def target(given: Any, latent_dim: int | None = None) -> Target:
     if isinstance(given, str):
         return _from_text(given, k)
     if callable(given):
+        hashable("target", given)
         return _from_callable(given, k)
     raise BadInput("target", "must be a name, an expression in z (or z1, z2, ...) and e, or a callable (z, e) -> y")
 
@@ -100,15 +102,17 @@ def _from_callable(call: Callable[[Any, Any], Any], k: int | None) -> Target:
         z, e = jax.ShapeDtypeStruct((size,), jnp.float32), jax.ShapeDtypeStruct((), jnp.float32)
         try:
             out = jax.eval_shape(lambda z, e: jnp.asarray(call(z, e)), z, e)
-            if k is None and size == 1 and _reads_beyond(call):
-                raise BadInput("latent_dim", "cannot be read off this callable: give the number of directions")
-        except BadInput:
-            raise
         except Exception as caught:
             error = error or caught
             continue
         if out.shape != ():
             raise BadInput("target", f"must return one number per sample, not an array of shape {out.shape}")
+        if _reads_beyond(call, size):
+            if k is not None:
+                raise BadInput("latent_dim", f"is {k}, but the target reads more coordinates of z")
+            raise BadInput("latent_dim", "cannot be read off this callable: give the number of directions")
+        if k is None and _uses_more(call, size):
+            raise BadInput("latent_dim", "cannot be read off this callable: give the number of directions")
         jaxpr = jax.make_jaxpr(lambda z, e: jnp.asarray(call(z, e)))(jnp.zeros(size), jnp.zeros(()))
         used = {v for eqn in jaxpr.jaxpr.eqns for v in eqn.invars if not hasattr(v, "val")}
         used |= {v for v in jaxpr.jaxpr.outvars if not hasattr(v, "val")}
@@ -123,34 +127,23 @@ def _from_callable(call: Callable[[Any, Any], Any], k: int | None) -> Target:
     raise BadInput("target", f"cannot be traced by JAX: {str(error).splitlines()[0][:120]}")
 
 
-def _reads_beyond(call: Callable[[Any, Any], Any]) -> bool:
-    """Whether a callable that accepts z of shape (1,) would also accept a longer one and use more of it.
-
-    JAX clamps an index that is out of bounds, so h(z) = z[0]*z[1] would silently read z[0] twice.
-    """
-    import numpy as np
-
-    class Strict:
-        shape, ndim, size = (1,), 1, 1
-
-        def __getitem__(self, i: Any) -> Any:
-            if isinstance(i, (int, np.integer)) and not -1 <= i < 1:
-                raise IndexError
-            return np.ones(1)[i]
-
-        def __array__(self, *args: Any, **kwargs: Any) -> Any:
-            return np.ones(1)
-
-        def __len__(self) -> int:
-            return 1
-
-        def __iter__(self) -> Any:
-            return iter(np.ones(1))
-
+def _reads_beyond(call: Callable[[Any, Any], Any], size: int) -> bool:
+    """Whether the callable indexes z beyond its end: JAX would clamp the index in silence, NumPy says so."""
     try:
-        call(Strict(), np.zeros(()))
+        call(np.ones(size), np.zeros(()))
     except IndexError:
         return True
     except Exception:
         return False
     return False
+
+
+def _uses_more(call: Callable[[Any, Any], Any], size: int) -> bool:
+    """Whether a longer z would be used in full, as by a sum: then the callable works for any number of directions."""
+    z = np.random.default_rng(1).standard_normal((64, size + 1))
+    other = np.concatenate([z[:, :size], np.random.default_rng(2).standard_normal((64, 1))], axis=1)
+    try:
+        values = jax.vmap(lambda z: jnp.asarray(call(z, jnp.asarray(0.3))))
+        return not np.array_equal(values(jnp.asarray(z)), values(jnp.asarray(other)), equal_nan=True)
+    except Exception:
+        return False

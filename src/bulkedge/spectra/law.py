@@ -17,6 +17,7 @@ class WeightLaw:
 
     g: (n,) weights. s: (n, r) hidden coordinates of the same sample. p: (n,) probabilities, None for equal ones.
     infimum, supremum: of the support of G where they are known better than from the nodes.
+    moments: (r(r+1)/2, n), E[s_a s_b | node] for a <= b where a node stands for many samples; s_a s_b if not given.
     """
 
     g: np.ndarray
@@ -24,20 +25,18 @@ class WeightLaw:
     p: np.ndarray | None = None
     infimum: float | None = None
     supremum: float | None = None
+    moments: np.ndarray | None = None
 
     @classmethod
     def of(cls, weights: Any, s: Any = None) -> WeightLaw:
         """The empirical law of a user's own weights (n,) and coordinates (n,) or (n, r)."""
-        g = np.asarray(weights, float)
+        g = numbers("weights", weights)
         if g.ndim != 1 or g.size < 2:
             raise BadInput("weights", "must be a one-dimensional array of at least two numbers")
-        c = np.zeros((g.size, 0)) if s is None else np.asarray(s, float)
-        c = c[:, None] if c.ndim == 1 else c
+        given = np.zeros((g.size, 0)) if s is None else numbers("s", s)
+        c = given[:, None] if given.ndim == 1 else given
         if c.ndim != 2 or c.shape[0] != g.size:
-            raise BadInput("s", f"must have one row per weight ({g.size}), not shape {np.shape(s)}")
-        for name, array in (("weights", g), ("s", c)):
-            if not np.all(np.isfinite(array)):
-                raise BadInput(name, "must be finite")
+            raise BadInput("s", f"must have one row per weight ({g.size}), not shape {given.shape}")
         if not np.any(g):
             raise BadInput("weights", "are all zero")
         return cls(g, c)
@@ -48,18 +47,18 @@ class WeightLaw:
 
     @cached_property
     def low(self) -> float:
-        """inf supp G."""
+        """The infimum of the support of G."""
         return float(self.g.min()) if self.infimum is None else self.infimum
 
     @cached_property
     def high(self) -> float:
-        """sup supp G."""
+        """The supremum of the support of G."""
         return float(self.g.max()) if self.supremum is None else self.supremum
 
     @cached_property
     def mirrored(self) -> WeightLaw:
         """The law of -G: its left edge is minus the right edge of G's."""
-        return WeightLaw(-self.g, self.s, self.p, -self.high, -self.low)
+        return WeightLaw(-self.g, self.s, self.p, -self.high, -self.low, self.moments)
 
     @cached_property
     def mass_at_zero(self) -> float:
@@ -74,8 +73,10 @@ class WeightLaw:
 
     @cached_property
     def products(self) -> np.ndarray:
-        """s_a s_b - delta_ab for a <= b, shape (r(r+1)/2, n)."""
+        """E[s_a s_b | node] - delta_ab for a <= b, shape (r(r+1)/2, n)."""
         i, j = np.triu_indices(self.r)
+        if self.moments is not None:
+            return self.moments - (i == j)[:, None]
         return np.ascontiguousarray((self.s[:, i] * self.s[:, j] - (i == j)).T)
 
     def tensor(self, values: np.ndarray) -> np.ndarray:
@@ -87,6 +88,17 @@ class WeightLaw:
         return out
 
 
+def numbers(argument: str, values: Any) -> np.ndarray:
+    """An array of finite float64 numbers."""
+    try:
+        array = np.asarray(values, float)
+    except (TypeError, ValueError):
+        raise BadInput(argument, f"must be an array of numbers, not {str(values)[:40]!r}") from None
+    if not np.all(np.isfinite(array)):
+        raise BadInput(argument, "must be finite")
+    return array
+
+
 def pooled(laws: list[WeightLaw]) -> WeightLaw:
     """The equal mixture of laws of the same kind."""
     if len(laws) == 1:
@@ -94,6 +106,9 @@ def pooled(laws: list[WeightLaw]) -> WeightLaw:
     g = np.concatenate([law.g for law in laws])
     s = np.concatenate([law.s for law in laws])
     p = None
-    if any(law.p is not None for law in laws):
-        p = np.concatenate([np.full(law.g.size, 1 / law.g.size) if law.p is None else law.p for law in laws]) / len(laws)
-    return WeightLaw(g, s, p)
+    if any(law.p is not None for law in laws) or len({law.g.size for law in laws}) > 1:
+        parts = [np.full(law.g.size, 1 / law.g.size) if law.p is None else law.p for law in laws]
+        p = np.concatenate(parts) / len(laws)
+    infimum = None if all(law.infimum is None for law in laws) else min(law.low for law in laws)
+    supremum = None if all(law.supremum is None for law in laws) else max(law.high for law in laws)
+    return WeightLaw(g, s, p, infimum, supremum)

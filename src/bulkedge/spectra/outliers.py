@@ -1,8 +1,9 @@
 """Hidden outliers of H = (1/n) sum_i G_i x_i x_i^T, their eigenvectors' overlap, and when they appear (theory 1.3).
 
 With T = beta G/(1 + beta G) and the hidden coordinates s, an eigenvalue z = psi(beta) leaves the bulk where an
-eigenvalue of E[T (s s^T - I)] equals -1/delta; its eigenvalues decrease with beta on (0, beta_edge), so that each
-root is bracketed. With unit kernel vector w the eigenvector xi has
+eigenvalue of E[T (s s^T - I)] equals -1/delta. Divided by beta, (I/delta + E[T (s s^T - I)])/beta = Phi - psi I
+decreases on (0, beta_edge), so that each of its eigenvalues changes its sign once at most and every root is bracketed.
+With unit kernel vector w the eigenvector xi has
     |Theta_H^T xi|^2 = (1 - delta E[T^2]) / (1 - delta E[T^2] + delta E[T^2 (w.s)^2]).
 Source: Montanari and Wang (2026), the overlap's closed form derived from their residue formula.
 """
@@ -13,8 +14,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
+from bulkedge.foundation.roots import bracketed
 from bulkedge.spectra import bulk
 from bulkedge.spectra.law import WeightLaw
 
@@ -51,24 +52,24 @@ def search_end(law: WeightLaw, delta: float, edge: bulk.Edge, *, negative: bool)
     """beta_max: the edge, or where psi crosses zero below it."""
     if not negative or edge.value <= 0.0:
         return edge.beta
-    scale = 1.0 / max(abs(law.low), abs(law.high))
-    high = edge.beta if math.isfinite(edge.beta) else scale * math.exp(40.0)
-    low = min(scale, high) * 1e-12
-    f = lambda v: bulk.psi(law, delta, math.exp(v))  # noqa: E731
-    return math.exp(brentq(f, math.log(low), math.log(high), xtol=1e-13, rtol=1e-14))
+    low = min(_scale(law), edge.beta) * 1e-12
+    return math.exp(bracketed(lambda v: bulk.psi(law, delta, math.exp(v)), math.log(low), math.log(edge.beta)))
+
+
+def _scale(law: WeightLaw) -> float:
+    return 1.0 / max(abs(law.low), abs(law.high))
 
 
 def below(law: WeightLaw, delta: float, edge: bulk.Edge | None = None) -> list[Spike]:
     """All hidden outliers left of the bulk, lowest first."""
     edge = bulk.left_edge(law, delta) if edge is None else edge
-    exists = margins(law, delta, edge, negative=False) < 0
-    scale = 1.0 / max(abs(law.low), abs(law.high))
-    high = edge.beta if math.isfinite(edge.beta) else scale * math.exp(40.0)
+    if math.isinf(edge.beta):
+        return []  # G >= 0 and an atom at zero: nothing is below zero
+    low, high = math.log(_scale(law) * 1e-12), math.log(edge.beta)
     found = []
-    for i in np.flatnonzero(exists):
-        f = lambda v, i=int(i): 1.0 + delta * signal(law, math.exp(v))[i]  # noqa: E731
-        beta = math.exp(brentq(f, math.log(scale * 1e-12), math.log(high), xtol=1e-13, rtol=1e-14))
-        found.append(_spike(law, delta, beta, int(i)))
+    for i in np.flatnonzero(margins(law, delta, edge, negative=False) < 0).tolist():
+        beta = math.exp(bracketed(lambda v, i=i: 1.0 + delta * float(signal(law, math.exp(v))[i]), low, high))
+        found.append(_spike(law, delta, beta, i))
     return found
 
 
@@ -81,5 +82,5 @@ def _spike(law: WeightLaw, delta: float, beta: float, i: int) -> Spike:
     t = bulk.transform(law, beta)
     w = np.linalg.eigh(law.tensor(t))[1][:, i]
     room = 1.0 - delta * float(law.mean(t * t))
-    push = delta * float(law.mean(t * t * (law.s @ w) ** 2))
+    push = delta * (float(w @ law.tensor(t * t) @ w) + float(law.mean(t * t)))
     return Spike(bulk.psi(law, delta, beta), room / (room + push), beta, w)

@@ -1,0 +1,23 @@
+"""Make the pictures of the README: `.venv/bin/python docs/make_images.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import bulkedge as be
+from bulkedge.cli.demo import PROBLEM, SETTINGS
+from bulkedge.show import draw, save
+
+IMAGES = Path(__file__).parent / "images"
+
+
+def main() -> None:
+    """The demo's comparison as one figure, and the threshold."""
+    IMAGES.mkdir(exist_ok=True)
+    problem = be.Problem(**PROBLEM)
+    for name, result in (("threshold", be.threshold(problem)), ("comparison", be.compare(problem, **SETTINGS))):
+        print(save(draw(result), IMAGES / f"{name}.png", dpi=200))
+
+
+if __name__ == "__main__":
+    main()

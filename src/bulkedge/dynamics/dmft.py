@@ -1,0 +1,268 @@
+"""Gradient descent in the limit of high dimension, by dynamical mean field theory (theory 1.5).
+
+Celentano, Cheng and Montanari (2021) and Montanari and Wang (2026) write the limit with correlation and response
+kernels. Expanded in the independent Gaussians that drive it, the same limit needs neither the inverse of a covariance
+nor a derivative of the gradient:
+
+- right directions: theta_j(t) = sum_u c_ju(t) e_u over orthonormal e_u: the k latent directions, the m initial ones,
+  and a new one for every new gradient vector;
+- left directions: f_1, f_2, ..., the gradients F(0), F(1), ... orthonormalised over samples, E[f_u f_v] = delta_uv;
+- a sample sees e_u as X_u: independent standard Gaussians for the first k + m, and X_u = xi_u - f_u/sqrt(delta), with
+  fresh xi_u, for the direction that f_u brought. Hence V_j(t) = sum_u c_ju(t) X_u;
+- a step is c_ju(t+1) = c_ju(t) - E[F_j(t) X_u], with F as in 1.5 (its eta included).
+
+Integrating E[F xi_u] by parts gives the responses R_l; E[F f_u]/sqrt(delta) is the square root of C_l/delta (a QR
+factor, taken twice over); sum_u c_u f_u/sqrt(delta) is the memory term. So this *is* the DMFT, with the Stein form of
+every response: kinks of sigma need no delta-function terms. (It is also the limit of the lazily revealed data matrix;
+Lu 2020.)
+
+Cost O(T K N) for T steps and rank K <= T m of the gradients. Gradients hardly change when the step is small; what is
+new in one of them is left out once its size is below `RANK_TOLERANCE` of the whole.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bulkedge.dynamics.paths import coins, gaussians, power_of_two
+from bulkedge.models import functions
+from bulkedge.models.directions import directions
+from bulkedge.models.problem import Problem, pointwise
+
+RANK_TOLERANCE = 1e-3
+_BOUND = 1e8
+"""|V|^2 averaged over samples beyond which the dynamics has diverged."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kernels:
+    """What maps a sample to its path; u counts right directions (q of them), v left ones (K).
+
+    c: (T + 1, m, q) coordinates of theta(t). mix: (T, m, K), the coordinates E[F(t) f_v]. born: (T,), how many f there
+    were before t. turn: (T, m, m): the f new at t are the non-zero rows of turn(t) @ (F(t) - mix(t) f).
+    """
+
+    c: np.ndarray
+    mix: np.ndarray
+    born: np.ndarray
+    turn: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One replica of N paths.
+
+    x: (q, N) coordinates of the samples along right directions, f: (K, N) along left ones. z: (k, N). y: (N,).
+    coins: mini-batch weights (T, N), or None. Times after `diverged_at`, the first step that left every bound, are
+    missing.
+    """
+
+    problem: Problem
+    delta: float
+    kernels: Kernels
+    x: Any
+    f: Any
+    z: np.ndarray
+    y: Any
+    train_loss: np.ndarray
+    test_loss: np.ndarray
+    coins: np.ndarray | None
+    diverged_at: int | None
+
+    @property
+    def steps(self) -> int:
+        return len(self.train_loss) - 1
+
+    @property
+    def norm2(self) -> np.ndarray:
+        """|theta_j(t)|^2, shape (T + 1, m)."""
+        return np.sum(self.kernels.c**2, axis=2)
+
+    @property
+    def overlap(self) -> np.ndarray:
+        """theta_j(t) . theta_*a, shape (T + 1, m, k)."""
+        return self.kernels.c[:, :, : self.problem.k]
+
+    def preactivations(self, t: int) -> Any:
+        """V(t) of every sample, shape (m, N)."""
+        with jax.enable_x64(True):
+            return jnp.asarray(self.kernels.c[t]) @ self.x
+
+    def weights(self, t: int, hessian: str = "block") -> np.ndarray:
+        """Hessian weights of every sample at t: (m, N) per neuron, (m, m, N) for the full Hessian (theory 1.2)."""
+        with jax.enable_x64(True):
+            form = getattr(self.problem.pointwise, hessian)
+            return np.asarray(form(self.preactivations(t), self.y, *map(jnp.asarray, self.problem.layer)))
+
+
+def solve(
+    problem: Problem,
+    delta: float,
+    steps: int,
+    *,
+    paths: int,
+    seed: tuple[int, ...],
+    overlap: np.ndarray | None = None,
+    mirror: bool = True,
+    memory: bool = True,
+    rank_tolerance: float = RANK_TOLERANCE,
+) -> Run:
+    """Run the DMFT for `steps` steps with N = `paths` (rounded up to a power of two) samples.
+
+    overlap: initial theta_j . theta_*a, shape (m, k); zero by default.
+    mirror: use that E[F V_*] vanishes along hard and inert directions. With zero initial overlap that is done in the
+    equations; otherwise samples come in pairs (V_*, -V_*) that share all else: the spurious part of E[F V_*], of order
+    1/sqrt N and as large as a real overlap, cancels in a pair.
+    memory: False drops the memory term (wrong on purpose: for tests that must notice).
+    """
+    with jax.enable_x64(True):
+        n, m, k = power_of_two(paths), problem.m, problem.k
+        link = directions(problem.link)
+        still = np.concatenate([link.hard, link.inert], axis=1)
+        still = still @ still.T
+        start = np.zeros((m, k)) if overlap is None else np.asarray(overlap, float).reshape(m, k)
+        paired = mirror and bool(np.any(np.abs(start @ still) > 0))
+        frozen = still if mirror and not paired else np.zeros((k, k))
+        batch = None if problem.batch == 1.0 else coins(steps, n, problem.batch, seed)
+        most = max(1, steps) * m
+        rank = min(most, (12 if batch is None else steps) * m)
+        while True:
+            rows = gaussians(k + 1 + 2 * m + rank, n // 2 if paired else n, seed)
+            if paired:
+                rows = np.concatenate([rows, rows], axis=1)
+                rows[:k, n // 2 :] -= 2.0 * still @ rows[:k, n // 2 :]
+            z, e = rows[:k], rows[k]
+            y = jnp.asarray(problem.labels(z.T, e))
+            out = _scan(problem.network.sigma, problem.loss_function)(
+                jnp.asarray(rows[k + 1 :]),
+                jnp.asarray(z),
+                y,
+                None if batch is None else jnp.asarray(batch),
+                jnp.asarray(start),
+                jnp.asarray(frozen),
+                {
+                    "a": jnp.asarray(problem.layer[0]),
+                    "b": jnp.asarray(problem.layer[1]),
+                    "eta": problem.step_size,
+                    "decay": problem.weight_decay,
+                    "momentum": problem.momentum,
+                    "delta": delta,
+                    "memory": float(memory),
+                    "tolerance": rank_tolerance,
+                },
+                steps,
+            )
+            full = int(out["born"][-1]) + m > rank if steps else False
+            if rank == most or not full:
+                break
+            rank = min(most, 2 * rank)
+        return _collect(problem, delta, z, y, batch, out, steps)
+
+
+def _collect(
+    problem: Problem, delta: float, z: np.ndarray, y: Any, batch: np.ndarray | None, out: dict[str, Any], steps: int
+) -> Run:
+    """Cut the buffers to what was used, and the times to those before a divergence."""
+    size = np.asarray(out["size"])
+    bad = np.flatnonzero(~(size < _BOUND))
+    diverged_at = int(bad[0]) if bad.size else None
+    last = steps if diverged_at is None else diverged_at - 1
+    counts = np.asarray(out["born"])
+    used = int(counts[last]) if last >= 0 else 0
+    q = problem.k + problem.m + used
+    kernels = Kernels(
+        np.asarray(out["c"])[: last + 1, :, :q],
+        np.asarray(out["mix"])[:last, :, :used],
+        counts[: last + 1],
+        np.asarray(out["turn"])[:last],
+    )
+    return Run(
+        problem,
+        delta,
+        kernels,
+        out["x"][:q],
+        out["f"][:used],
+        z,
+        y,
+        np.asarray(out["train"])[: last + 1],
+        np.asarray(out["test"])[: last + 1],
+        None if batch is None else batch[:last],
+        diverged_at,
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _scan(sigma: functions.ScalarFunction, loss: functions.ScalarFunction) -> Callable[..., dict[str, Any]]:
+    form = pointwise(sigma, loss)
+
+    def run(
+        noise: Any, z: Any, y: Any, batch: Any, start: Any, frozen: Any, p: dict[str, Any], steps: int
+    ) -> dict[str, Any]:
+        n, (m, k) = y.size, start.shape
+        spare, first, noise = noise[:m], noise[m : 2 * m], noise[2 * m :]
+        rank = noise.shape[0]
+        x = jnp.concatenate([z, first, jnp.zeros((rank, n))])
+        f = jnp.zeros((rank, n))
+        length = jnp.sqrt(jnp.maximum(0.0, 1.0 - jnp.sum(start**2, axis=1)))
+        c = jnp.concatenate([start, jnp.diag(length), jnp.zeros((m, rank))], axis=1)
+
+        def inner(g: Any, rows: Any) -> Any:
+            """E[g row] over the samples, (m, rows); in this order it is the fast product."""
+            return (rows @ g.T).T / n
+
+        def look(c: Any, x: Any) -> tuple[Any, dict[str, Any]]:
+            v = c @ x
+            rest = c[:, k:] @ c[:, k:].T
+            root = jnp.linalg.cholesky(rest + 1e-13 * (1e-300 + jnp.trace(rest)) * jnp.eye(m))
+            fresh = c[:, :k] @ z + root @ spare
+            return v, {
+                "c": c,
+                "train": jnp.mean(form.risk(v, y, p["a"], p["b"])),
+                "test": jnp.mean(form.risk(fresh, y, p["a"], p["b"])),
+                "size": jnp.mean(v * v),
+            }
+
+        def step(carry: Any, coin: Any) -> tuple[Any, dict[str, Any]]:
+            c, before, x, f, count = carry
+            v, seen = look(c, x)
+            g = p["eta"] * form.factor(v, y, p["a"], p["b"])
+            if coin is not None:
+                g = g * coin
+            mix = inner(g, f)
+            r = g - mix @ f
+            again = inner(r, f)
+            r = r - again @ f
+            value, vector = jnp.linalg.eigh(inner(r, r))
+            value, vector = value[::-1], vector[:, ::-1]
+            keep = value > p["tolerance"] ** 2 * jnp.mean(g * g)
+            turn = jnp.where(keep, 1.0 / jnp.sqrt(jnp.where(keep, value, 1.0)), 0.0)[:, None] * vector.T
+            new = turn @ r
+            f = jax.lax.dynamic_update_slice(f, new, (count, 0))
+            xi = jax.lax.dynamic_slice(noise, (count, 0), (m, n))
+            # In the limit xi is orthogonal to every f so far; among N samples it is made so.
+            xi = jnp.where(keep[:, None], xi - inner(xi, f) @ f, 0.0)
+            x = jax.lax.dynamic_update_slice(x, xi - p["memory"] * new / jnp.sqrt(p["delta"]), (k + m + count, 0))
+            slope = inner(g, x)
+            # X_u holds minus f_u/sqrt(delta) twice over: as memory in V, and here as the noise of the gradient.
+            noise_part = (1.0 - p["memory"]) * inner(g, f) / jnp.sqrt(p["delta"])
+            slope = slope.at[:, k + m :].add(-noise_part)
+            slope = slope.at[:, :k].add(-slope[:, :k] @ frozen)
+            then = (1.0 - p["eta"] * p["decay"]) * c - slope + p["momentum"] * (c - before)
+            seen |= {"mix": mix + again, "turn": turn, "born": count}
+            return (then, c, x, f, count + jnp.sum(keep)), seen
+
+        carry = (c, c, x, f, jnp.zeros((), int))
+        (c, _, x, f, count), seen = jax.lax.scan(step, carry, batch, length=steps)
+        _, end = look(c, x)
+        end["born"] = count
+        out = {name: jnp.concatenate([seen[name], v[None]]) for name, v in end.items()}
+        return out | {"mix": seen["mix"], "turn": seen["turn"], "x": x, "f": f}
+
+    return jax.jit(run, static_argnames="steps")

@@ -1,0 +1,73 @@
+"""Numbers as text: a value with its standard error, times, and a problem in one line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+MISSING = "–"
+ROUNDOFF = 1e-9
+"""A relative error smaller than this is arithmetic, not statistics."""
+_NAMES = {
+    "train_loss": "training loss",
+    "test_loss": "test loss",
+    "norm2": "squared norm",
+    "overlap2": "squared overlap",
+    "hidden_variance": "hidden variance",
+}
+
+
+def plain(value: Any, digits: int = 5) -> str:
+    """A number to some significant digits; a dash where there is none."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return MISSING
+    return f"{float(value):.{digits}g}"
+
+
+def uncertain(value: Any, stderr: Any = None, digits: int = 5) -> str:
+    """A value with the standard error of its last two digits: 0.8040(12). Plain where no error is known."""
+    if value is None or not math.isfinite(float(value)):
+        return plain(value)
+    if stderr is None or not float(stderr) > ROUNDOFF * abs(float(value)) or math.isinf(float(stderr)):
+        return plain(value, digits)
+    x, s = float(value), float(stderr)
+    places = 1 - math.floor(math.log10(s))
+    if round(s * 10.0**places) >= 100:  # 0.0997 rounds to 0.10, which has its two digits one place earlier
+        places -= 1
+    if not 1e-4 <= max(abs(x), s) < 1e6 or not 0 < places <= 12:
+        return f"{x:.{digits - 1}g} ± {s:.2g}"
+    error = round(s * 10.0**places)
+    return f"{x:.{places}f}({error})" if s < 1 else f"{x:.{places}f}({s:.{places}f})"
+
+
+def time_name(time: Any) -> str:
+    """A time for people: 5, or ∞."""
+    if time is None:
+        return MISSING
+    t = float(time)
+    return "∞" if math.isinf(t) else f"{t:g}"
+
+
+def problem_line(problem: Mapping[str, Any]) -> str:
+    """A problem in one line, from `Problem.to_dict()`; empty where nothing is known."""
+    if not problem:
+        return ""
+    network = problem.get("network", {})
+    width = network.get("width", 1)
+    neurons = "one neuron" if width == 1 else f"{width} neurons"
+    parts = [
+        f"target {problem.get('target')}",
+        f"{neurons} ({network.get('activation')})",
+        f"{problem.get('loss')} loss",
+        f"step size {plain(problem.get('step_size'))}",
+    ]
+    parts += [f"{k.replace('_', ' ')} {plain(problem[k])}" for k in ("momentum", "weight_decay") if problem.get(k)]
+    if problem.get("batch", 1.0) != 1.0:
+        parts.append(f"batch {plain(problem['batch'])}")
+    return ", ".join(parts)
+
+
+def quantity_name(name: Any) -> str:
+    """A field's name for people."""
+    return _NAMES.get(str(name), str(name).replace("_", " "))

@@ -1,0 +1,203 @@
+"""One page about one comparison: self-contained HTML, readable in light and dark, no script, everything escaped."""
+
+from __future__ import annotations
+
+import base64
+import html
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import bulkedge
+from bulkedge.foundation.answers import Comparison, Spectrum, Threshold
+from bulkedge.foundation.citations import cite
+from bulkedge.show import comparison as figures
+from bulkedge.show import draw, style
+from bulkedge.show.formats import writable
+from bulkedge.show.numbers import MISSING, plain, problem_line, quantity_name, time_name, uncertain
+
+_CSS = """
+:root { color-scheme: light dark; --ink: #1b1b1b; --soft: #5b5b5b; --page: #fdfdfc; --line: #d9d9d4; --card: #f3f3f0;
+  --agrees: #00704f; --disagrees: #b34700; --undecided: #6b5b00; }
+@media (prefers-color-scheme: dark) { :root { --ink: #ececec; --soft: #a8a8a8; --page: #161618; --line: #3a3a3d;
+  --card: #212124; --agrees: #4fd1a5; --disagrees: #ff9b57; --undecided: #e2c94d; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 60rem; padding: 2.5rem 1.25rem 4rem; background: var(--page); color: var(--ink);
+  font: 1.0625rem/1.55 Georgia, "Times New Roman", serif; }
+h1 { font-size: 1.8rem; line-height: 1.2; margin: 0 0 .75rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
+.answer { font-size: 1.15rem; margin: 0 0 1rem; } .soft, figcaption, footer { color: var(--soft); font-size: .92rem; }
+.verdict { border-left: .3rem solid; padding: .5rem .9rem; background: var(--card); }
+.agrees { color: var(--agrees); } .disagrees { color: var(--disagrees); } .undecided { color: var(--undecided); }
+.verdict b { text-transform: capitalize; } .verdict span { color: var(--ink); }
+figure { margin: 1.2rem 0; } img { display: block; width: 100%; background: #fff; border: 1px solid var(--line);
+  border-radius: .3rem; padding: .6rem; }
+figcaption { margin-top: .4rem; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .95rem; }
+th, td { text-align: right; padding: .22rem .7rem; border-bottom: 1px solid var(--line); white-space: nowrap;
+  font-variant-numeric: tabular-nums; } th:first-child, td:first-child { text-align: left; }
+pre { background: var(--card); padding: .8rem 1rem; overflow-x: auto; border-radius: .3rem; font-size: .85rem; }
+details { margin-top: 1rem; } summary { cursor: pointer; }
+"""
+_PACKAGES = ("jax", "numpy", "scipy", "matplotlib")
+
+
+def write(
+    comparison: Comparison, path: Any, *, thresholds: Threshold | Sequence[Threshold] = (), command: str | None = None
+) -> Path:
+    """Write the page. command: what a reader can type to get it again."""
+    writable(path, formats=("html",))
+    target = Path(path)
+    target.write_text(page(comparison, thresholds=thresholds, command=command), encoding="utf-8")
+    return target
+
+
+def page(
+    comparison: Comparison, *, thresholds: Threshold | Sequence[Threshold] = (), command: str | None = None
+) -> str:
+    """The page as a string."""
+    found = [thresholds] if isinstance(thresholds, Threshold) else list(thresholds)
+    question = f"Does training find the features of {comparison.problem.get('target', 'this target')}?"
+    papers = [*comparison.citations, *(key for t in found for key in t.citations)]
+    body = [
+        f"<h1>{_text(question)}</h1>",
+        f'<p class="answer">{_text(answer(comparison, found))}</p>',
+        f'<p class="soft">{_text(problem_line(comparison.problem))}; samples per dimension δ = '
+        f"{_text(plain(comparison.delta))}, dimension d = {comparison.dimension}, "
+        f"{len(comparison.simulation.seeds)} networks trained.</p>",
+        f'<p class="verdict {_text(comparison.verdict)}"><b>{_text(comparison.verdict)}.</b> '
+        f"<span>{_text(comparison.sentence)}</span></p>",
+        _warnings([comparison, *found]),
+        *_figures(comparison, found),
+        "<h2>Prediction and measurement</h2>",
+        _rows_table(comparison.rows),
+        _verdict_list(comparison.verdicts),
+        "<h2>How this page was made</h2>",
+        f"<pre>{_text(command)}</pre>" if command else "",
+        f'<p class="soft">{_text(versions())}. The networks were trained in '
+        f"{_text(plain(comparison.simulation.seconds, 3))} s on {_text(comparison.simulation.data)} data.</p>",
+        f"<details><summary>What the prediction rests on (BibTeX)</summary><pre>{_text(cite(*papers))}</pre></details>",
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{_text(question)}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(part for part in body if part)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def answer(comparison: Comparison, thresholds: Sequence[Threshold] = ()) -> str:
+    """The answer in a sentence or two: the threshold if it is known, then what training does at this delta."""
+    return " ".join([*(_threshold_sentence(t) for t in thresholds[:1]), *_outlier_sentences(comparison.spectra)])
+
+
+def _threshold_sentence(t: Threshold) -> str:
+    where = f"at t = {time_name(t.time)}"
+    if t.delta is None:
+        return (
+            f"No number of samples per dimension gives the Hessian a downhill direction along them {where}: {t.reason}."
+        )
+    windows = [f"from {plain(a)} on" if b is None else f"between {plain(a)} and {plain(b)}" for a, b in t.windows] or [
+        f"from {plain(t.delta)} on"
+    ]
+    span = " and ".join(windows)
+    return f"The Hessian has a downhill direction along the features {span} samples per dimension {where}."
+
+
+def _outlier_sentences(spectra: Sequence[Spectrum]) -> list[str]:
+    held = [s for s in spectra if s.time is not None]
+    there = [time_name(s.time) for s in held if _has_hidden(s)]
+    gone = [time_name(s.time) for s in held if not _has_hidden(s)]
+    if not held:
+        return []
+    delta = plain(held[0].delta)
+    if not gone:
+        return [f"With {delta}, that direction is there at t = {', '.join(there)}."]
+    if not there:
+        return [f"With {delta}, there is no such direction at t = {', '.join(gone)}."]
+    return [f"With {delta}, that direction is there at t = {', '.join(there)} and not at t = {', '.join(gone)}."]
+
+
+def _has_hidden(spectrum: Spectrum) -> bool:
+    blocks = spectrum.blocks or [spectrum]
+    return any(o.kind == "hidden" and o.value < min(0.0, b.edge) for b in blocks for o in b.outliers)
+
+
+def versions() -> str:
+    """What ran: this package, Python and the packages the numbers come from."""
+    packages = ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)
+    return f"bulkedge {bulkedge.__version__}, Python {platform.python_version()}, {packages}"
+
+
+def _figures(comparison: Comparison, thresholds: Sequence[Threshold]) -> list[str]:
+    parts = []
+    if thresholds:
+        parts.append(
+            _figure(
+                draw(list(thresholds)),
+                "Where in δ the Hessian has a negative outlier along the features (shaded), the threshold, and the "
+                "least δ at which any efficient method is known to work (dashed).",
+                "Threshold in samples per dimension",
+                width="34rem",
+            )
+        )
+    parts.append(
+        _figure(
+            figures.comparisons([comparison], part="curves"),
+            "Training: exact theory as lines (band: one standard error of its sampling), networks really trained as "
+            "points (bars: one standard error over seeds; thin lines: single runs).",
+            "Losses, norm and overlap over training, theory against trained networks",
+        )
+    )
+    if comparison.spectra:
+        parts.append(
+            _figure(
+                figures.comparisons([comparison], part="spectra"),
+                "Spectrum of the Hessian: the bulk and its edges, predicted outliers as stems whose height is the "
+                "squared overlap of the eigenvector (right axis), and the lowest measured eigenpairs as circles.",
+                "Spectra of the Hessian, predicted and measured",
+            )
+        )
+    return parts
+
+
+def _figure(figure: Any, caption: str, alt: str, width: str = "100%") -> str:
+    picture = base64.b64encode(style.to_bytes(figure, "svg")).decode("ascii")
+    return (
+        f'<figure style="max-width:{width}"><img alt="{_text(alt)}" src="data:image/svg+xml;base64,{picture}">'
+        f"<figcaption>{_text(caption)}</figcaption></figure>"
+    )
+
+
+def _rows_table(rows: Iterable[Mapping[str, Any]]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in ("quantity", "t", "predicted", "measured", "verdict"))
+    body = []
+    for row in rows:
+        cells = [
+            _text(quantity_name(row["quantity"])),
+            _text(time_name(row.get("time"))),
+            _text(uncertain(row.get("predicted"), row.get("predicted_stderr"))),
+            _text(uncertain(row.get("measured"), row.get("measured_stderr"))),
+        ]
+        verdict = _text(row.get("verdict") or MISSING)
+        columns = "".join(f"<td>{c}</td>" for c in cells)
+        body.append(f'<tr>{columns}<td class="{verdict}">{verdict}</td></tr>')
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+
+
+def _verdict_list(verdicts: Mapping[str, Any]) -> str:
+    sentences = [v["sentence"] for v in verdicts.values() if "sentence" in v.keys()]  # noqa: SIM118 (also a Record)
+    return "<ul>" + "".join(f"<li>{_text(s)}</li>" for s in sentences) + "</ul>" if sentences else ""
+
+
+def _warnings(results: Sequence[Any]) -> str:
+    said = dict.fromkeys(
+        [w for r in results for w in r.warnings] + [r.status.sentence for r in results if not r.status.ok]
+    )
+    return "<ul>" + "".join(f"<li>{_text(w)}</li>" for w in said) + "</ul>" if said else ""
+
+
+def _text(value: Any) -> str:
+    return html.escape(str(value), quote=True)
