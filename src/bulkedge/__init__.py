@@ -20,6 +20,7 @@ _PUBLIC = {
     "threshold": "bulkedge.learnability",
     "spectrum": "bulkedge.learnability",
     "trajectory": "bulkedge.learnability",
+    "learning_time": "bulkedge.learnability",
     "outliers": "bulkedge.learnability",
     "simulate": "bulkedge.finite",
     "compare": "bulkedge.phenomena",

@@ -2,6 +2,8 @@ import inspect
 import io
 import json
 import math
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -73,17 +75,25 @@ def test_text_says_the_problem_the_numbers_and_the_status(answering, capsys, com
     assert max(map(len, lines)) <= 110
 
 
-def test_text_of_numbers(answering, capsys):
+def test_text_of_numbers(answering, monkeypatch, made, capsys):
     main(["threshold", *TARGET])
     out = capsys.readouterr().out
     for part in ("samples per dimension     5.10622", "5.1062 to ∞", "1.3605", "0.2664", "quadrature"):
         assert part in out
+    monkeypatch.setitem(
+        bulkedge.__dict__,
+        "threshold",
+        lambda problem, **k: made.threshold(dependence=[[1e4, 5.1, 0.2], [1e5, 7.5, None]]),
+    )
+    main(["threshold", *TARGET])
+    out = capsys.readouterr().out
+    assert "5.10(20)" in out
     main(["spectrum", *TARGET, "--delta", "10"])
     out = capsys.readouterr().out
     assert "hidden outlier  -0.5624(30)  0.391(20)      0.930" in out
     main(["compare", *TARGET, "--delta", "10"])
     out = capsys.readouterr().out
-    assert "verdict: agrees." in out
+    assert "verdict: agrees\n  train loss agrees.\n" in out
     assert "1.0000(20)" in out
 
 
@@ -299,3 +309,45 @@ def test_a_reader_that_has_gone_is_no_traceback():
                  "sys.stdout = Gone(sys.stdout.buffer)\nsys.exit(main(['--help']))")  # fmt: skip
     assert done.returncode == 141
     assert done.stderr == ""
+
+
+def test_a_real_threshold_from_the_command_to_the_number(tmp_path):
+    words = (
+        "-m",
+        "bulkedge",
+        "threshold",
+        "--target",
+        "2*(abs(z) > 0.6744897501960817)",
+        "--step-size",
+        "0.5",
+        "--json",
+    )
+    done = shell(*words, env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["delta"] == pytest.approx(5.10622, abs=2e-5)
+    assert list((tmp_path / "bulkedge").iterdir())
+
+
+def test_ctrl_c_is_one_line(tmp_path):
+    words = (
+        "-m",
+        "bulkedge",
+        "simulate",
+        "--target",
+        "z^2",
+        "--delta",
+        "10",
+        "--dimension",
+        "2000",
+        "--steps",
+        "100000",
+    )
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    )
+    time.sleep(5.0)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"bulkedge: interrupted\n")

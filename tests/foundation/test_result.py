@@ -12,17 +12,17 @@ from bulkedge.foundation.status import Status
 
 def trajectory(**changes):
     t = np.arange(3.0)
-    fields = dict(
-        delta=3.0,
-        time=t,
-        train_loss=t + 0.5,
-        test_loss=np.array([1.0, np.nan, np.inf]),
-        norm2=np.ones((3, 2)),
-        overlap=np.zeros((3, 2, 2)),
-        cosine=np.zeros((3, 2, 2)),
-        hidden_variance=None,
-        stderr={"train_loss": 0.1 * t},
-    )
+    fields = {
+        "delta": 3.0,
+        "time": t,
+        "train_loss": t + 0.5,
+        "test_loss": np.array([1.0, np.nan, np.inf]),
+        "norm2": np.ones((3, 2)),
+        "overlap": np.zeros((3, 2, 2)),
+        "cosine": np.zeros((3, 2, 2)),
+        "hidden_variance": None,
+        "stderr": {"train_loss": 0.1 * t},
+    }
     return answers.Trajectory(**{**fields, **changes})
 
 

@@ -122,7 +122,7 @@ def test_branch_leaves_no_trace():
             with lazy.branch(3):
                 inside = lazy.times(np.arange(300.0))
                 again = lazy.times(np.arange(300.0))
-                np.testing.assert_array_equal(inside, again)
+                np.testing.assert_allclose(inside, again, atol=1e-6 * np.abs(inside).max())
             assert lazy.known == (1, 1)
         return lazy.times(np.arange(300.0))
 

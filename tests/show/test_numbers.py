@@ -2,7 +2,15 @@ import math
 
 import pytest
 
-from bulkedge.show.numbers import plain, problem_line, quantity_name, time_name, uncertain
+from bulkedge.show.numbers import (
+    fewer_rows,
+    plain,
+    problem_line,
+    quantity_name,
+    time_name,
+    uncertain,
+    verdict_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,3 +48,29 @@ def test_problem_line_names_what_differs_from_plain_descent(made):
     assert problem_line(made.PROBLEM) == ("target 2*(abs(z) > 0.67449), one neuron (gelu), squared loss, step size 0.5")
     other = made.PROBLEM | {"momentum": 0.9, "batch": 0.5, "network": {"activation": "erf", "width": 3}}
     assert problem_line(other).endswith("3 neurons (erf), squared loss, step size 0.5, momentum 0.9, batch 0.5")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("norm2[0]", "squared norm, neuron 1"),
+        ("cosine[1, 0]", "cosine, neuron 2, direction 1"),
+        ("hidden_variance[0, 1]", "hidden variance 1, 2"),
+        ("lowest_eigenvalue", "lowest eigenvalue"),
+    ],
+)
+def test_a_component_is_named_by_neuron_and_direction(name, text):
+    assert quantity_name(name) == text
+
+
+def test_fewer_rows_keep_the_ends_and_all_that_disagree():
+    rows = [{"quantity": "norm2", "time": t, "verdict": "disagrees" if t == 7 else "agrees"} for t in range(21)]
+    rows.append({"quantity": "edge", "time": 3, "verdict": "undecided"})
+    assert [row["time"] for row in fewer_rows(rows)] == [0, 5, 7, 10, 15, 20, 3]
+    assert fewer_rows(rows[:4]) == rows[:4]
+    assert fewer_rows([]) == []
+
+
+def test_a_verdict_line_groups_the_quantities():
+    verdicts = {"norm2": {"verdict": "agrees"}, "edge": {"verdict": "undecided"}, "test_loss": {"verdict": "agrees"}}
+    assert verdict_line(verdicts) == "agrees: squared norm, test loss; undecided: edge"

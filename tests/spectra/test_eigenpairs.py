@@ -127,5 +127,5 @@ def test_bad_input(kwargs, argument):
 
 @pytest.mark.parametrize("product", [lambda v: v[:5], lambda v: np.nan * v])
 def test_bad_products(product):
-    with pytest.raises(BadInput, match="^product: "):
+    with pytest.raises(BadInput, match=r"^product: "):
         eigenpairs(product, 10)

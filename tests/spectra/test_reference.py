@@ -103,7 +103,7 @@ def test_the_outlier_formula_alone():
 
 
 def test_a_spectral_method_s_weights():
-    """G = -(y - 1)/(y + 0.5), y = z^2, delta = 2; the values quoted come from samples (A = 2.110 there, 2 in the limit)."""
+    """G = -(y - 1)/(y + 0.5), y = z^2, delta = 2; the values quoted come from samples (A = 2.110; 2 in the limit)."""
     z, p = quadrature.nodes(np.linspace(-1, 1, 9))
     y = z * z
     law = WeightLaw(-(y - 1) / (y + 0.5), z[:, None], p, infimum=-1.0, supremum=2.0)

@@ -20,10 +20,10 @@ from bulkedge.foundation.errors import BadInput
 
 TARGET = "2*(abs(z) > 0.67449)"
 PROBLEM = {"target": TARGET, "network": "gelu", "loss": "squared", "step_size": 0.5}
-SETTINGS = {"delta": 10, "dimension": 1500, "steps": 20, "seeds": 8, "spectrum_times": (0, 2, 5)}
+SETTINGS = {"delta": 10, "dimension": 1200, "steps": 20, "seeds": 6, "spectrum_times": (0, 2, 5)}
 COMMAND = (
     f'bulkedge compare --target "{TARGET}" --activation gelu --loss squared --step-size 0.5 '
-    "--delta 10 --dimension 1500 --steps 20 --seeds 8 --spectrum-times 0,2,5 --out report.html"
+    "--delta 10 --dimension 1200 --steps 20 --seeds 6 --spectrum-times 0,2,5 --out report.html"
 )
 
 

@@ -148,7 +148,7 @@ MEASUREMENT = (
     Option("--samples", whole, "N", "number of samples, instead of --delta"),
     DIMENSION,
     STEPS,
-    Option("--seeds", whole, "N", "networks to train (3)"),
+    Option("--seeds", whole, "N", "networks to train (3; to compare, 5)"),
     SEED,
     Option("--data", text, "KIND", "auto, stored or lazy: whether the data matrix is kept in memory (auto)"),
     Option("--spectrum-times", times, "T,..", "steps at which the lowest eigenpairs are measured"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from bulkedge.foundation.answers import Comparison, LearningTime, Simulation, Spectrum, Threshold, Trajectory
 from bulkedge.foundation.result import Result
-from bulkedge.show.numbers import MISSING, plain, problem_line, quantity_name, time_name, uncertain
+from bulkedge.show.numbers import MISSING, fewer_rows, plain, problem_line, quantity_name, time_name, uncertain
 
 MOST_ROWS = 12
 MOST_NEURONS = 2
@@ -56,7 +56,9 @@ def _threshold(r: Threshold) -> str:
         ("method", r.method) if r.method else None,
         ("residual", plain(r.residual, 2)) if r.residual is not None else None,
     ]
-    return f"{title}\n{_pairs(entries)}"
+    drift = [(plain(count, 9), uncertain(value, error)) for count, value, error in r.dependence]
+    shown = [table(("samples of the law", "threshold"), drift)] if drift else []
+    return "\n".join([title, _pairs(entries), *shown])
 
 
 def _spectrum(r: Spectrum) -> str:
@@ -173,6 +175,7 @@ def _learning_time(r: LearningTime) -> str:
 
 
 def _comparison(r: Comparison) -> str:
+    shown = fewer_rows(r.rows)
     rows = [
         (
             quantity_name(row["quantity"]),
@@ -181,11 +184,16 @@ def _comparison(r: Comparison) -> str:
             uncertain(row.get("measured"), row.get("measured_stderr")),
             str(row.get("verdict") or MISSING),
         )
-        for row in r.rows
+        for row in shown
     ]
-    title = f"prediction and measurement at delta = {plain(r.delta)}, dimension {r.dimension}"
-    head = ("", "t", "predicted", "measured", "verdict")
-    return "\n".join([title, table(head, rows), f"verdict: {r.verdict}. {r.sentence}"])
+    parts = [
+        f"prediction and measurement at delta = {plain(r.delta)}, dimension {r.dimension}",
+        table(("", "t", "predicted", "measured", "verdict"), rows),
+    ]
+    if len(shown) < len(r.rows):
+        parts.append(f"  ({len(r.rows) - len(shown)} more rows with --json)")
+    parts += [f"verdict: {r.verdict}", *(f"  {v['sentence']}" for v in r.verdicts.values())]
+    return "\n".join(parts if r.verdicts else [*parts, f"  {r.sentence}"])
 
 
 _BODIES: dict[str, Any] = {

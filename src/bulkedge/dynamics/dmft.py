@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -90,6 +90,11 @@ class Run:
         """theta_j(t) . theta_*a, shape (T + 1, m, k)."""
         return self.kernels.c[:, :, : self.problem.k]
 
+    def without_samples(self) -> Run:
+        """The kernels and curves alone, for keeping many runs."""
+        empty = np.zeros((0, 0))
+        return replace(self, x=empty, f=empty, z=empty, y=empty, coins=None)
+
     def preactivations(self, t: int) -> Any:
         """V(t) of every sample, shape (m, N)."""
         with jax.enable_x64(True):
@@ -110,6 +115,7 @@ def solve(
     paths: int,
     seed: tuple[int, ...],
     overlap: np.ndarray | None = None,
+    drift: np.ndarray | None = None,
     mirror: bool = True,
     memory: bool = True,
     rank_tolerance: float = RANK_TOLERANCE,
@@ -117,6 +123,7 @@ def solve(
     """Run the DMFT for `steps` steps with N = `paths` (rounded up to a power of two) samples.
 
     overlap: initial theta_j . theta_*a, shape (m, k); zero by default.
+    drift: added to the overlap at each step, shape (steps, m, k): the noise of a finite dimension (theory 1.7).
     mirror: use that E[F V_*] vanishes along hard and inert directions. With zero initial overlap that is done in the
     equations; otherwise samples come in pairs (V_*, -V_*) that share all else: the spurious part of E[F V_*], of order
     1/sqrt N and as large as a real overlap, cancels in a pair.
@@ -128,7 +135,8 @@ def solve(
         still = np.concatenate([link.hard, link.inert], axis=1)
         still = still @ still.T
         start = np.zeros((m, k)) if overlap is None else np.asarray(overlap, float).reshape(m, k)
-        paired = mirror and bool(np.any(np.abs(start @ still) > 0))
+        push = np.zeros((steps, m, k)) if drift is None else np.asarray(drift, float).reshape(steps, m, k)
+        paired = mirror and bool(np.any(np.abs(start @ still) > 0) or np.any(np.abs(push @ still) > 0))
         frozen = still if mirror and not paired else np.zeros((k, k))
         batch = None if problem.batch == 1.0 else coins(steps, n, problem.batch, seed)
         most = max(1, steps) * m
@@ -144,7 +152,7 @@ def solve(
                 jnp.asarray(rows[k + 1 :]),
                 jnp.asarray(z),
                 y,
-                None if batch is None else jnp.asarray(batch),
+                (None if batch is None else jnp.asarray(batch), jnp.asarray(push)),
                 jnp.asarray(start),
                 jnp.asarray(frozen),
                 {
@@ -203,7 +211,7 @@ def _scan(sigma: functions.ScalarFunction, loss: functions.ScalarFunction) -> Ca
     form = pointwise(sigma, loss)
 
     def run(
-        noise: Any, z: Any, y: Any, batch: Any, start: Any, frozen: Any, p: dict[str, Any], steps: int
+        noise: Any, z: Any, y: Any, outside: Any, start: Any, frozen: Any, p: dict[str, Any], steps: int
     ) -> dict[str, Any]:
         n, (m, k) = y.size, start.shape
         spare, first, noise = noise[:m], noise[m : 2 * m], noise[2 * m :]
@@ -229,7 +237,8 @@ def _scan(sigma: functions.ScalarFunction, loss: functions.ScalarFunction) -> Ca
                 "size": jnp.mean(v * v),
             }
 
-        def step(carry: Any, coin: Any) -> tuple[Any, dict[str, Any]]:
+        def step(carry: Any, forced: Any) -> tuple[Any, dict[str, Any]]:
+            coin, push = forced
             c, before, x, f, count = carry
             v, seen = look(c, x)
             g = p["eta"] * form.factor(v, y, p["a"], p["b"])
@@ -255,11 +264,12 @@ def _scan(sigma: functions.ScalarFunction, loss: functions.ScalarFunction) -> Ca
             slope = slope.at[:, k + m :].add(-noise_part)
             slope = slope.at[:, :k].add(-slope[:, :k] @ frozen)
             then = (1.0 - p["eta"] * p["decay"]) * c - slope + p["momentum"] * (c - before)
+            then = then.at[:, :k].add(push)
             seen |= {"mix": mix + again, "turn": turn, "born": count}
             return (then, c, x, f, count + jnp.sum(keep)), seen
 
         carry = (c, c, x, f, jnp.zeros((), int))
-        (c, _, x, f, count), seen = jax.lax.scan(step, carry, batch, length=steps)
+        (c, _, x, f, count), seen = jax.lax.scan(step, carry, outside, length=steps)
         _, end = look(c, x)
         end["born"] = count
         out = {name: jnp.concatenate([seen[name], v[None]]) for name, v in end.items()}

@@ -41,10 +41,14 @@ class Growth:
 
 @dataclass(frozen=True, eq=False)
 class Escape:
-    """gain: (T + 1, mr, mr), d xi(t)/d xi(0). covariance: (T + 1, mr, mr), of xi(t)."""
+    """gain: (T + 1, mr, mr), d xi(t)/d xi(0). covariance: (T + 1, mr, mr), of xi(t).
+
+    shared: (T, mr, T + 1, mr), Cov(zeta(s), xi(t)).
+    """
 
     gain: np.ndarray
     covariance: np.ndarray
+    shared: np.ndarray
 
 
 def growth(run: Run) -> Growth:
@@ -90,10 +94,10 @@ def growth(run: Run) -> Growth:
     shape = (steps, m, steps, m, r, r)
     order = (0, 2, 1, 4, 3, 5)
     full = [
-        np.asarray(v / count).reshape(shape).transpose(order).reshape(steps, steps, size, size)
-        for v in (response, noise / run.delta)
+        np.asarray(v).reshape(shape).transpose(order).reshape(steps, steps, size, size)
+        for v in (response, noise)
     ]
-    return Growth(*full)
+    return Growth(full[0] / count, full[1] / (count * run.delta))
 
 
 @functools.lru_cache(maxsize=64)
@@ -155,7 +159,8 @@ def propagate(problem: Problem, kernels: Growth) -> Escape:
     flat = kernels.noise.transpose(0, 2, 1, 3).reshape(steps * size, steps * size)
     gain, push = paths[:, :, :size], paths[:, :, size:]
     covariance = gain @ gain.transpose(0, 2, 1) + push @ flat @ push.transpose(0, 2, 1)
-    return Escape(gain, covariance)
+    shared = np.einsum("uv,tiv->uti", flat, push).reshape(steps, size, steps + 1, size)
+    return Escape(gain, covariance, shared)
 
 
 def mean_growth(parts: list[Growth]) -> Growth:

@@ -76,7 +76,10 @@ def simulate(
     records: list[Run] = []
     for i in range(runs):
         key = (seed, i)
-        training = StoredData.drawn(problem, n, d, key) if kind == "stored" else LazyData(problem, n, d, key, steps, looked)
+        if kind == "stored":
+            training = StoredData.drawn(problem, n, d, key)
+        else:
+            training = LazyData(problem, n, d, key, steps, looked)
         records.append(measure(plan, training, key, _ticker(progress, i, runs, steps)))
         # The next training set is drawn only when this one is gone: there is room for one.
         del training

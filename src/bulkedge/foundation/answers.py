@@ -89,6 +89,8 @@ class Spectrum(Result):
     density: dict[str, Any]
     edge_stderr: float = 0.0
     right_edge_stderr: float = 0.0
+    edge_scale: float | None = None
+    """gamma: without outliers the lowest of d eigenvalues is near edge + 1.2065 gamma d^(-2/3) (Tracy-Widom)"""
     hessian: str = "block"
     neuron: int = 0
     blocks: list[Spectrum] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 MISSING = "–"
@@ -69,5 +69,30 @@ def problem_line(problem: Mapping[str, Any]) -> str:
 
 
 def quantity_name(name: Any) -> str:
-    """A field's name for people."""
-    return _NAMES.get(str(name), str(name).replace("_", " "))
+    """A field's name for people; norm2[0] is the squared norm of neuron 1."""
+    base, _, rest = str(name).partition("[")
+    title = _NAMES.get(base, base.replace("_", " "))
+    places = [int(i) + 1 for i in rest.rstrip("]").split(",") if i.strip().isdigit()]
+    if base == "hidden_variance":
+        return f"{title} {', '.join(map(str, places))}".rstrip()
+    words = [f"{word} {place}" for word, place in zip(("neuron", "direction"), places, strict=False)]
+    return ", ".join([title, *words])
+
+
+def fewer_rows(rows: Sequence[Mapping[str, Any]], most: int = 5) -> list[Mapping[str, Any]]:
+    """At most some rows of each quantity, spread evenly, and every row that does not agree."""
+    chosen: list[Mapping[str, Any]] = []
+    for name in dict.fromkeys(row["quantity"] for row in rows):
+        mine = [row for row in rows if row["quantity"] == name]
+        count = min(most, len(mine))
+        kept = {round(i * (len(mine) - 1) / max(count - 1, 1)) for i in range(count)}
+        chosen += [row for i, row in enumerate(mine) if i in kept or row.get("verdict") == "disagrees"]
+    return chosen
+
+
+def verdict_line(verdicts: Mapping[str, Any]) -> str:
+    """Which quantities agree and which do not: "agrees: training loss, test loss; undecided: overlap"."""
+    groups: dict[str, list[str]] = {}
+    for name, verdict in verdicts.items():
+        groups.setdefault(verdict["verdict"], []).append(quantity_name(name))
+    return "; ".join(f"{word}: {', '.join(names)}" for word, names in groups.items())

@@ -16,7 +16,16 @@ from bulkedge.foundation.citations import cite
 from bulkedge.show import comparison as figures
 from bulkedge.show import draw, style
 from bulkedge.show.formats import writable
-from bulkedge.show.numbers import MISSING, plain, problem_line, quantity_name, time_name, uncertain
+from bulkedge.show.numbers import (
+    MISSING,
+    fewer_rows,
+    plain,
+    problem_line,
+    quantity_name,
+    time_name,
+    uncertain,
+    verdict_line,
+)
 
 _CSS = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --soft: #5b5b5b; --page: #fdfdfc; --line: #d9d9d4; --card: #f3f3f0;
@@ -67,11 +76,11 @@ def page(
         f"{_text(plain(comparison.delta))}, dimension d = {comparison.dimension}, "
         f"{len(comparison.simulation.seeds)} networks trained.</p>",
         f'<p class="verdict {_text(comparison.verdict)}"><b>{_text(comparison.verdict)}.</b> '
-        f"<span>{_text(comparison.sentence)}</span></p>",
+        f"<span>{_text(verdict_line(comparison.verdicts) or comparison.sentence)}.</span></p>",
         _warnings([comparison, *found]),
         *_figures(comparison, found),
         "<h2>Prediction and measurement</h2>",
-        _rows_table(comparison.rows),
+        *_rows_tables(comparison.rows),
         _verdict_list(comparison.verdicts),
         "<h2>How this page was made</h2>",
         f"<pre>{_text(command)}</pre>" if command else "",
@@ -169,6 +178,15 @@ def _figure(figure: Any, caption: str, alt: str, width: str = "100%") -> str:
         f'<figure style="max-width:{width}"><img alt="{_text(alt)}" src="data:image/svg+xml;base64,{picture}">'
         f"<figcaption>{_text(caption)}</figcaption></figure>"
     )
+
+
+def _rows_tables(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The rows that matter, and all of them for who wants to see."""
+    some = fewer_rows(rows)
+    if len(some) == len(rows):
+        return [_rows_table(rows)]
+    every = f"<details><summary>All {len(rows)} rows</summary>{_rows_table(rows)}</details>"
+    return [_rows_table(some), every]
 
 
 def _rows_table(rows: Iterable[Mapping[str, Any]]) -> str:

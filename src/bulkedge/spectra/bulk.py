@@ -79,6 +79,18 @@ def left_edge(law: WeightLaw, delta: float) -> Edge:
     return Edge(psi(law, delta, beta), beta, False, _largest_share(law, beta))
 
 
+def edge_scale(law: WeightLaw, delta: float, edge: Edge) -> float | None:
+    """The scale gamma of Tracy-Widom fluctuations: without outlier the lowest of d eigenvalues is near
+    edge + 1.2065 gamma d^(-2/3).
+
+    gamma^3 = |psi''|/2 in alpha at the edge, which is E[T^2 (1 - T)]/(delta^2 beta^3); None where there is no soft edge.
+    """
+    if edge.thin or not math.isfinite(edge.beta) or delta * (1.0 - law.mass_at_zero) <= 1.0:
+        return None
+    t = transform(law, edge.beta)
+    return float(np.cbrt(float(law.mean(t * t * (1.0 - t))) / (delta**2 * edge.beta**3)))
+
+
 def _largest_share(law: WeightLaw, beta: float) -> float:
     t = transform(law, beta)
     part = t * t if law.p is None else t * t * law.p
@@ -198,13 +210,14 @@ def density(
     small = _compress(law, nodes)
     pieces = _pieces(small, delta)
     t = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, max(points // len(pieces), 5)))
-    found = [_curve(small, delta, low + (high - low) * t) for low, high in pieces]
-    a, x, y, gap = (np.stack(v) for v in zip(*found, strict=True))
-    # On the ends of a piece the density vanishes, unless the piece ends at w = 0: there it is unbounded, and left out.
-    y[:, [0, -1]] = 0.0
-    hard = (a == 0.0) & np.isin(np.arange(t.size), [0, t.size - 1])
-    a, x, y, gap, last = (v[~hard] for v in (a, x, y, gap, np.broadcast_to(np.arange(t.size) == t.size - 1, a.shape)))
-    todo = np.flatnonzero(~last[:-1])
+    a = np.stack([low + (high - low) * t for low, high in pieces])
+    # The density vanishes at the ends; where it is unbounded (w = 0) a vanishing value stands in, or the nearest one.
+    tiny = 1e-10 * max(abs(law.low), abs(law.high))
+    end = (t == 0.0) | (t == 1.0)
+    a = np.where(np.abs(a) < tiny, np.where(end, 0.0, tiny), a)
+    a, x, y, gap = _curve(small, delta, a.ravel())
+    y[np.tile(end, len(pieces))] = 0.0
+    todo = np.flatnonzero(np.arange(1, a.size) % t.size)  # intervals inside a piece
     for _ in range(40):
         _, xm, ym, gm = _curve(small, delta, 0.5 * (a[todo] + a[todo + 1]))
         whole = (y[todo] + y[todo + 1]) * (x[todo + 1] - x[todo])
