@@ -6,7 +6,7 @@ step: one stored descent step against one product X @ v (d = 2000, n = 20000); t
 eigenpair: lowest Hessian eigenpair, matrix-free, against forming the matrix in float32 and a subset eigensolve
 (d = 2000; with --full d = 5000, n = 50000, where it must be at least 10 times faster).
 lazy: descent on a matrix that is not stored (d = 100,000, n = 600,000; with --full 500,000 and 3,000,000, under 20 s).
-exponents: of the cost of lazy descent in samples and steps.
+exponents: of the cost of lazy descent in dimension, samples, steps and width.
 """
 
 from __future__ import annotations
@@ -78,15 +78,24 @@ def eigenpair(d: int) -> None:
     )
 
 
-def lazy(d: int, n: int) -> None:
-    def run(n: int, steps: int) -> None:
-        descend(LazyData(PROBLEM, n, d, (0,), steps), initial(PROBLEM, d, (1,)), steps)
+def descent_seconds(d: int, n: int, steps: int, width: int = 1) -> float:
+    problem = be.Problem(PROBLEM.target, network=be.Network("gelu", width=width), step_size=0.5)
+    theta = initial(problem, d, (1,))
+    return seconds(lambda: descend(LazyData(problem, n, d, (0,), steps), theta, steps))
 
-    run(n // 50, 2)
-    print(f"lazy       d={d} n={n}, 20 steps: {seconds(lambda: run(n, 20)):.2f} s")
-    base, more, longer = (seconds(lambda a=a: run(*a)) for a in ((n // 4, 20), (n, 20), (n // 4, 80)))
-    exponents = np.log([more / base, longer / base]) / np.log(4)
-    print(f"exponents  of the time of lazy descent: {exponents[0]:.2f} in samples, {exponents[1]:.2f} in steps")
+
+def lazy(d: int, n: int) -> None:
+    descent_seconds(d, n, 2)
+    print(f"lazy       d={d} n={n}, 20 steps: {descent_seconds(d, n, 20):.2f} s")
+    small = (d // 4, n // 4, 20, 1)
+    descent_seconds(*small[:2], 2, 4)
+    base = descent_seconds(*small)
+    grown = {"dimension": 0, "samples": 1, "steps": 2, "width": 3}
+    times = {
+        name: descent_seconds(*(4 * v if i == at else v for i, v in enumerate(small))) for name, at in grown.items()
+    }
+    told = ", ".join(f"{np.log(t / base) / np.log(4):.2f} in {name}" for name, t in times.items())
+    print(f"exponents  of the time of lazy descent from d={d // 4} n={n // 4}, 20 steps, 1 neuron: {told}")
 
 
 def main() -> None:

@@ -91,7 +91,7 @@ def test_reproducible_and_runs_do_not_depend_on_their_number():
 
 @pytest.mark.parametrize("problem", [INDICATOR, PAIR], ids=["one", "several"])
 def test_lazy_and_stored_agree(problem):
-    settings = {"delta": 5, "dimension": 120, "steps": 6, "seeds": 60, "spectrum_times": (3,), "eigenpairs": 2}
+    settings = {"delta": 5, "dimension": 120, "steps": 6, "seeds": 40, "spectrum_times": (3,), "eigenpairs": 2}
     a, b = (simulate(problem, data=data, seed=s, **settings) for data, s in (("stored", 1), ("lazy", 2)))
     for name in CURVES:
         within(a[name], np.hypot(a.stderr[name], b.stderr[name]), b[name], 1e-12)

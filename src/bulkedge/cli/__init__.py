@@ -26,12 +26,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _complain("not enough memory; a smaller --dimension, --seeds or --paths needs less")
     except KeyboardInterrupt:
-        print("bulkedge: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return interrupted("bulkedge", own_process=argv is None)
     except BrokenPipeError:
         # The reader has gone: let nothing be flushed to it when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+
+
+def interrupted(program: str, *, own_process: bool) -> int:
+    """Say so in one line. A process of its own ends here and now.
+
+    Array programs may still be running on threads of their own, and an interpreter that shuts down under them can
+    crash, which would change the exit code.
+    """
+    print(f"{program}: interrupted", file=sys.stderr, flush=True)
+    if own_process:
+        os._exit(INTERRUPTED)
+    return INTERRUPTED
 
 
 def _run(argv: list[str], *, own_process: bool) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import bulkedge
-from bulkedge.cli import startup
+from bulkedge.cli import interrupted, startup
 from bulkedge.cli.progress import progress
 from bulkedge.foundation.errors import BadInput
 
@@ -101,8 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"demo: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("demo: interrupted", file=sys.stderr)
-        return 130
+        return interrupted("demo", own_process=argv is None)
     return 0
 
 

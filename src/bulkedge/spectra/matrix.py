@@ -302,16 +302,18 @@ def below(law: MatrixLaw, delta: float) -> list[Spike]:
     low = branch.first
     while count and np.linalg.eigvalsh(_signal(law, delta, branch.at(low).root))[0] <= 0.0:
         low *= 0.25
-    found = []
+    found: list[Spike] = []
+    point = branch.at(low)
+
+    def eigenvalue(u: float, i: int) -> float:
+        return float(np.linalg.eigvalsh(_signal(law, delta, branch.at(math.exp(u)).root))[i])
+
     for i in range(count):
-        # Shared evaluations: `at` remembers every point.
-        u = bracketed(
-            lambda u, i=i: float(np.linalg.eigvalsh(_signal(law, delta, branch.at(math.exp(u)).root))[i]),
-            math.log(low),
-            math.log(high),
-            xtol=1e-12,
-        )
-        found.append(_spike(law, delta, branch.at(math.exp(u)), i))
+        # A multiple root is one point, so that its directions come out independent.
+        if not found or abs(eigenvalue(math.log(point.t), i)) > 1e-8:
+            u = bracketed(lambda u, i=i: eigenvalue(u, i), math.log(low), math.log(high), xtol=1e-12)
+            point = branch.at(math.exp(u))
+        found.append(_spike(law, delta, point, i))
     return found
 
 
