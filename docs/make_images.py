@@ -12,11 +12,10 @@ IMAGES = Path(__file__).parent / "images"
 
 
 def main() -> None:
-    """The demo's comparison as one figure, and the threshold."""
+    """The demo's comparison as one figure."""
     IMAGES.mkdir(exist_ok=True)
-    problem = be.Problem(**PROBLEM)
-    for name, result in (("threshold", be.threshold(problem)), ("comparison", be.compare(problem, **SETTINGS))):
-        print(save(draw(result), IMAGES / f"{name}.png", dpi=200))
+    comparison = be.compare(be.Problem(**PROBLEM), **SETTINGS)
+    print(save(draw(comparison), IMAGES / "comparison.png", dpi=200))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from bulkedge.foundation.numerics import DEFAULT, Numerics
 from bulkedge.foundation.status import Status
 from bulkedge.learnability import laws
 from bulkedge.learnability.floor import bounded_below
+from bulkedge.learnability.others import MOST_PATHS, other_outliers
 from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem
 from bulkedge.spectra import bulk
@@ -90,6 +91,7 @@ def _block(
     if problem.network.kink is not None:
         warnings.append("The activation has a kink: the Hessian of a finite network does not see sigma'' there.")
     exact = laws.initial(problem, j) if t == 0 and not warnings else None
+    sample: laws.Sampled | None = None
     if exact is not None:
         replicas, law = [exact], exact
     else:
@@ -101,7 +103,12 @@ def _block(
             return Spectrum(**common, **nothing, status=Status.DIVERGED, warnings=warnings)
         replicas = sample.laws(j)
         law = pooled(replicas)
-    return Spectrum(**common, **_limits(replicas, law, delta, points, warnings))
+    limits = _limits(replicas, law, delta, points, warnings)
+    if sample is None:
+        sample = laws.sampled(problem, delta, t, replace(numerics, paths=min(numerics.paths, MOST_PATHS)))
+    seen = other_outliers(problem, j, delta, t, sample)
+    limits["outliers"] = sorted([*limits["outliers"], *seen], key=lambda o: o.value)
+    return Spectrum(**common, **limits)
 
 
 def _limits(

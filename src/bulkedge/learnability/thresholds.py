@@ -63,9 +63,9 @@ def threshold(
         sentence = f"The target has no hard direction ({directions(problem.link).kinds}): descent sees all of it at once."
         return Threshold(delta=None, reason="nothing hard", stderr=None, warnings=[sentence], method="", **common)
     if hessian == "full" and problem.m > 1:
-        from bulkedge.learnability.whole import whole_blocks
+        from bulkedge.learnability.whole import whole_threshold
 
-        found = whole_blocks(problem, t, numerics, progress)
+        found = [whole_threshold(problem, t, numerics, progress)]
     else:
         found = [_neuron(problem, j, t, numerics, progress) for j in range(problem.m)]
     return _answer(problem, found, common)
@@ -110,7 +110,7 @@ def _answer(problem: Problem, found: list[Found], common: dict[str, Any]) -> Thr
         efficiency=None if delta is None or delta_alg is None else delta_alg / delta,
         method=one.method,
         residual=one.residual,
-        neurons=None if problem.m == 1 else lows,
+        neurons=lows if len(lows) > 1 else None,
         dependence=one.dependence,
         status=one.status,
         warnings=list(dict.fromkeys([*kink, *(w for f in found for w in f.warnings), *remarks])),
@@ -121,7 +121,12 @@ def _answer(problem: Problem, found: list[Found], common: dict[str, Any]) -> Thr
 def _neuron(problem: Problem, j: int, t: int, numerics: Numerics, progress: Progress | None) -> Found:
     bounded = bounded_below(problem, j)
     if t > 0:
-        return _moving(problem, j, t, numerics, bounded, progress)
+        search = Search(
+            lambda sample, delta: [windows.margin_at(law, delta) for law in sample.laws(j)],
+            lambda sample, delta: bulk.left_edge(pooled(sample.laws(j)), delta),
+        )
+        dependence = [] if bounded else dependence_on_samples(problem, j, numerics)
+        return moving(problem, t, numerics, search, dependence, progress)
     if bounded:
         law = laws.initial(problem, j)
         if law is not None:
@@ -154,7 +159,7 @@ def _by_quadrature(problem: Problem, j: int, law: WeightLaw) -> Found:
     return Found(found, 0.0, edge.value, "quadrature", residual, status, _thin(edge), [])
 
 
-def _thin(edge: bulk.Edge) -> tuple[str, ...]:
+def _thin(edge: Any) -> tuple[str, ...]:
     if not edge.thin:
         return ()
     return (
@@ -171,7 +176,7 @@ def _by_samples(problem: Problem, j: int, numerics: Numerics, bounded: bool, pro
         if progress:
             progress("replicas at t = 0", i + 1, numerics.replicas)
     method = f"Monte Carlo, {numerics.paths} samples x {numerics.replicas}"
-    dependence = [] if bounded else _dependence(problem, j, numerics)
+    dependence = [] if bounded else dependence_on_samples(problem, j, numerics)
     warnings = () if bounded else (_trap(dependence, numerics),)
     if sum(bool(w) for w in each) * 2 < len(each):
         return replace(_none(method, None, warnings), dependence=dependence)
@@ -186,16 +191,16 @@ def _by_samples(problem: Problem, j: int, numerics: Numerics, bounded: bool, pro
                  (*warnings, *_heavy(edge)), dependence)
 
 
-def _heavy(edge: bulk.Edge) -> tuple[str, ...]:
+def _heavy(edge: Any) -> tuple[str, ...]:
     if edge.share < _SHARE:
         return ()
     return (f"A single sample carries {edge.share:.0%} of what decides the edge: more paths would move it.",)
 
 
-def _dependence(problem: Problem, j: int, numerics: Numerics) -> list[list[float | None]]:
+def dependence_on_samples(problem: Problem, j: int, numerics: Numerics) -> list[list[float | None]]:
     """[[N, threshold at t = 0 from N samples, standard error], ...]: what drifts when G is unbounded below."""
     rows: list[list[float | None]] = []
-    for count in (1024, 8192, 65536, 524288):
+    for count in (1024, 16384, 131072):
         few = replace(numerics, paths=count, replicas=4)
         found = [windows.of_fixed_law(law) for law in laws.sampled(problem, 1.0, 0, few).laws(j) if law.low < 0]
         starts = np.array([w[0][0] for w in found if w])
@@ -215,8 +220,23 @@ def _trap(dependence: list[list[float | None]], numerics: Numerics) -> str:
     )
 
 
-def _moving(problem: Problem, j: int, t: int, numerics: Numerics, bounded: bool, progress: Progress | None) -> Found:
-    """Windows at t > 0: the law of the weights depends on delta through the dynamics."""
+@dataclass(frozen=True)
+class Search:
+    """What a search over delta looks at: the margins of the replicas (negative: an outlier exists), and the edge."""
+
+    margins: Callable[[laws.Sampled, float], list[float]]
+    edge: Callable[[laws.Sampled, float], Any]
+
+
+def moving(
+    problem: Problem,
+    t: int,
+    numerics: Numerics,
+    search: Search,
+    dependence: list[list[float | None]],
+    progress: Progress | None,
+) -> Found:
+    """Windows where the law of the weights depends on delta through the dynamics."""
     few = replace(numerics, paths=min(numerics.paths, 8192), replicas=2)
     lost: list[float] = []
 
@@ -225,7 +245,7 @@ def _moving(problem: Problem, j: int, t: int, numerics: Numerics, bounded: bool,
         if sample.diverged_at is not None:
             lost.append(delta)
             return np.ones(choice.replicas)
-        return np.array([windows.margin_at(law, delta) for law in sample.laws(j)])
+        return np.array(search.margins(sample, delta))
 
     total = _SCAN.size + _BEYOND.size
     seen: dict[float, float] = {}
@@ -239,8 +259,7 @@ def _moving(problem: Problem, j: int, t: int, numerics: Numerics, bounded: bool,
 
     rough = windows.intervals(scan, np.log(np.concatenate([_SCAN, _BEYOND])))
     method = f"DMFT, {numerics.paths} paths x {numerics.replicas}"
-    dependence = [] if bounded else _dependence(problem, j, numerics)
-    warnings: tuple[str, ...] = () if bounded else (_trap(dependence, numerics),)
+    warnings: tuple[str, ...] = (_trap(dependence, numerics),) if dependence else ()
     if lost:
         warnings += (f"The dynamics diverges at delta up to {max(lost):.3g}: no outlier is counted there.",)
     if not rough:
@@ -261,7 +280,7 @@ def _moving(problem: Problem, j: int, t: int, numerics: Numerics, bounded: bool,
         return replace(_none(method, None, warnings), dependence=dependence)
     low, stderr = found[0][0], errors[0]
     sample = laws.sampled(problem, low, t, numerics)
-    edge = bulk.left_edge(pooled(sample.laws(j)), low) if sample.diverged_at is None else None
+    edge = search.edge(sample, low) if sample.diverged_at is None else None
     extra = () if edge is None else (*_thin(edge), *_heavy(edge))
     return Found(found, stderr, None if edge is None else edge.value, method, None, Status.CONVERGED, warnings + extra, dependence)
 

@@ -161,7 +161,7 @@ class _Branch:
                 continue
             gap = np.eye(m) + z * alpha - self.delta * mean
             size = float(np.abs(gap).max()) / (1.0 + abs(z) * t)
-            if size < 1e-12 or (size < 1e-8 and size > 0.5 * last):
+            if size < 1e-12 or (size < 1e-10 and size > 0.5 * last):
                 slope, z_slope = _bordered(second, alpha, np.zeros((m, m)), m)
                 values, vectors = np.linalg.eigh(second)
                 return _Point(t, z, alpha, root, slope, z_slope, float(values[-1]), vectors[:, -1].reshape(m, m))
@@ -320,6 +320,22 @@ def below(law: MatrixLaw, delta: float) -> list[Spike]:
 def above(law: MatrixLaw, delta: float) -> list[Spike]:
     """All hidden outliers right of the bulk, highest first."""
     return [Spike(-s.value, s.overlap2, s.beta, s.direction) for s in below(law.mirrored, delta)]
+
+
+def margin(law: MatrixLaw, delta: float) -> float:
+    """The least eigenvalue of I + delta E[T (x) (s s^T - I)] at the edge, or at z = 0 if that comes first: a negative
+    hidden outlier exists iff it is negative.
+    """
+    branch, edge = _branch_and_edge(law, delta)
+    if law.r == 0 or math.isinf(edge.beta):
+        return 1.0
+    end = edge.beta * delta
+    if edge.value > 0.0:
+        low = branch.first
+        while branch.at(low).z >= 0.0:
+            low *= 0.25
+        end = math.exp(bracketed(lambda u: branch.at(math.exp(u)).z, math.log(low), math.log(end), xtol=1e-12))
+    return float(np.linalg.eigvalsh(_signal(law, delta, branch.at(end).root))[0])
 
 
 def _signal(law: MatrixLaw, delta: float, root: np.ndarray) -> np.ndarray:

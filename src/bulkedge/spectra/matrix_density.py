@@ -80,7 +80,7 @@ def _moments(law: MatrixLaw, delta: float, alpha: np.ndarray) -> tuple[np.ndarra
 
 
 def atom(law: MatrixLaw, delta: float) -> float:
-    """The mass of the spectrum at zero: the rank of H is at most n E[rank G], and the neurons G leaves alone have none."""
+    """The mass of the spectrum at zero: the rank of H is at most n E[rank G]; neurons that G leaves alone have none."""
     touched = np.any(law.g != 0.0, axis=(0, 2))
     active = int(touched.sum())
     g = law.g[:, touched][:, :, touched]

@@ -3,8 +3,8 @@
 G_i depends on the coordinates c_i of x_i along the *revealed* directions E = (e_1..e_q): the target's directions and
 theta(0..t). Descent has also used X^T F(s), s < t, whose columns lie in the span of E. Given all that,
     X = C E^T + P Z (I - E E^T),   Z fresh and Gaussian,   P = I - projection on the columns f of F(0..t-1),
-so that H in the basis (E, the rest) is a finite block coupled to (1/n) Z^T P D P Z, D = diag G. With R = beta/(1 + beta D)
-and its inverse restricted to the range of P,
+so that H in the basis (E, the rest) is a finite block coupled to (1/n) Z^T P D P Z, D = diag G. With
+R = beta/(1 + beta D), the inverse of 1/beta + D, and R_P, the inverse of its restriction to the range of P,
     R_P = R - R f (f^T R f)^{-1} f^T R,
 the Schur complement of the rest is C^T (D - D R_P D) C/n - z. In T = beta G/(1 + beta G), z = psi(beta), it is
     (1/beta) {I/delta + E[T (c c^T - I)] + E[T c f^T] (E[(1 - T) f f^T])^{-1} E[T f c^T]},
@@ -122,7 +122,7 @@ def _second(law: WeightLaw, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _schur(law: WeightLaw, f: np.ndarray, delta: float, beta: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """beta times the Schur complement, shape (q, q), T at every node, and L, shape (K, q)."""
+    """The Schur complement times beta, shape (q, q), T at every node, and L, shape (K, q)."""
     t = bulk.transform(law, beta)
     matrix = np.eye(law.r) / delta + law.tensor(t)
     cross = _second(law, f * t[:, None], law.s)
