@@ -347,7 +347,7 @@ def test_ctrl_c_is_one_line(tmp_path):
     process = subprocess.Popen(
         [sys.executable, *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     )
-    time.sleep(5.0)
+    time.sleep(3.0)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"bulkedge: interrupted\n")

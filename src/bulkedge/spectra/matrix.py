@@ -185,13 +185,14 @@ def _square_root(alpha: np.ndarray) -> np.ndarray:
 def _bordered(second: np.ndarray, alpha: np.ndarray, gap: np.ndarray, trace: float) -> tuple[np.ndarray, float]:
     """Y and dz with Y - delta E[T Y T] - dz alpha = gap and tr(alpha Y) = trace.
 
-    Least squares: where several neurons reach the edge together the system is singular but consistent.
+    Least squares of least norm: where several neurons reach the edge together the system is singular but consistent, and
+    nothing may drift along its null space.
     """
     m = alpha.shape[0]
     scale = float(np.abs(alpha).max())
     a = alpha.ravel() / scale
     system = np.block([[np.eye(m * m) - second, -a[:, None]], [a[None, :], np.zeros((1, 1))]])
-    solution = np.linalg.lstsq(system, np.append(gap.ravel(), trace / scale), rcond=1e-13)[0]
+    solution = np.linalg.lstsq(system, np.append(gap.ravel(), trace / scale), rcond=1e-6)[0]
     step = solution[:-1].reshape(m, m)
     return 0.5 * (step + step.T), float(solution[-1]) / scale
 
