@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "Problem": "bulkedge.models",
     "Network": "bulkedge.models",
+    "from_convention": "bulkedge.models",
     "Numerics": "bulkedge.foundation.numerics",
     "BadInput": "bulkedge.foundation.errors",
     "threshold": "bulkedge.learnability",

@@ -45,6 +45,9 @@ def _cases(made):
         "trajectory, neurons": made.trajectory(3, 2),
         "trajectory, many neurons": made.trajectory(16, 1),
         "trajectory, no errors": made.trajectory(stderr={}),
+        "trajectory, diverged": made.trajectory(
+            train_loss=np.where(np.arange(21) < 3, 1.0, np.nan), norm2=np.full(21, np.nan), diverged_at=3
+        ),
         "trajectories": [made.trajectory(delta=d) for d in (5.0, 10.0)],
         "simulation": made.simulation(),
         "simulation, one seed": made.simulation(seeds=1, times=()),

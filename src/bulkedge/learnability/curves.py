@@ -9,6 +9,7 @@ import numpy as np
 
 from bulkedge.dynamics import dmft, escape
 from bulkedge.foundation.answers import Trajectory, shaped
+from bulkedge.foundation.arrays import over_arrays
 from bulkedge.foundation.checks import integer, positive
 from bulkedge.foundation.numerics import DEFAULT, Numerics
 from bulkedge.foundation.status import Status
@@ -19,6 +20,7 @@ Progress = Callable[[str, int, int], None]
 MOST_STEPS = 2000
 
 
+@over_arrays("delta")
 def trajectory(
     problem: Problem,
     delta: float,

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from bulkedge.foundation.answers import Outlier, Spectrum
+from bulkedge.foundation.arrays import over_arrays
 from bulkedge.foundation.checks import choice, integer, positive
 from bulkedge.foundation.numerics import DEFAULT, Numerics
 from bulkedge.foundation.status import Status
@@ -30,6 +31,7 @@ _FAINT = 0.02
 """Probability of existence below which an outlier is not listed."""
 
 
+@over_arrays("delta", "time")
 def spectrum(
     problem: Problem,
     delta: float,
@@ -58,6 +60,7 @@ def spectrum(
     return replace(blocks[0], blocks=blocks)
 
 
+@over_arrays("delta")
 def outliers(weights: Any, s: Any, delta: float, *, points: int = 400) -> Spectrum:
     """The random-matrix formula alone: H = (1/n) sum_i G_i x_i x_i^T for weights and hard coordinates of the user's own.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -42,14 +42,28 @@ class Sampled:
 
 
 def sampled(problem: Problem, delta: float, time: int, numerics: Numerics) -> Sampled:
-    """Independent replicas of the DMFT up to `time`; the same random numbers at every delta."""
-    return Sampled(
-        [
-            dmft.solve(problem, delta, time, paths=numerics.paths, seed=(numerics.seed, i))
-            for i in range(numerics.replicas)
-        ],
-        time,
-    )
+    """Independent replicas of the DMFT up to `time`; the same random numbers at every delta.
+
+    The runs of the last call are kept: an earlier time of the same problem is read off them.
+    """
+    key = (problem, delta, numerics)
+    if key not in _LAST or _LAST[key].time < time:
+        # One entry only: the samples of all replicas may be large.
+        _LAST.clear()
+        _LAST[key] = Sampled(
+            [
+                dmft.solve(problem, delta, time, paths=numerics.paths, seed=(numerics.seed, i))
+                for i in range(numerics.replicas)
+            ],
+            time,
+        )
+    runs = _LAST[key].runs
+    if any(r.diverged_at is not None and r.diverged_at <= time for r in runs):
+        return Sampled(runs, time)
+    return Sampled([replace(r, diverged_at=None) for r in runs], time)
+
+
+_LAST: dict[tuple[Problem, float, Numerics], Sampled] = {}
 
 
 @functools.lru_cache(maxsize=16)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bulkedge.foundation.answers import Threshold
+from bulkedge.foundation.arrays import over_arrays
 from bulkedge.foundation.checks import choice, integer
 from bulkedge.foundation.numerics import DEFAULT, Numerics
 from bulkedge.foundation.roots import bracketed
@@ -28,6 +29,7 @@ _BEYOND = np.array([500.0, 2e3, 1e4, 1e5])
 _SHARE = 0.05
 
 
+@over_arrays("time")
 def threshold(
     problem: Problem,
     time: float = 0,

@@ -20,6 +20,7 @@ from scipy.special import ndtri
 
 from bulkedge.dynamics import dmft, escape
 from bulkedge.foundation.answers import LearningTime, shaped
+from bulkedge.foundation.arrays import over_arrays
 from bulkedge.foundation.checks import integer, positive
 from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.numerics import DEFAULT, Numerics
@@ -67,6 +68,7 @@ class _Stage:
         return float(i) if i == 0 else i - 1 + float((0.5 - best[i - 1]) / (best[i] - best[i - 1]))
 
 
+@over_arrays("delta", "dimension")
 def learning_time(
     problem: Problem,
     delta: float,

@@ -59,8 +59,8 @@ class Network:
         return {
             "activation": self.sigma.name,
             "width": self.width,
-            "second_layer": list(self.a),
-            "bias": list(self.b),
+            "second_layer": self.a.tolist(),
+            "bias": self.b.tolist(),
         }
 
 
