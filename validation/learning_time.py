@@ -44,13 +44,16 @@ def main() -> int:
         resampled = np.array([quartiles(rng.choice(times, times.size)) for _ in range(2000)])
         error = np.nanstd(np.where(np.isfinite(resampled), resampled, np.nan), axis=0)
         learned = float(np.mean(np.isfinite(times)))
-        print(f"d = {dimension}, {count} runs, within {steps} steps: learned {learned:.3f}, "
-              f"predicted {predicted.success_probability:.3f}")
+        print(
+            f"d = {dimension}, {count} runs, within {steps} steps: learned {learned:.3f}, "
+            f"predicted {predicted.success_probability:.3f}"
+        )
         for name, p, s, e in zip(("slow", "median", "fast"), predicted.quartiles, quartiles(times), error, strict=True):
             allowed = 0.1 * s + 2 * e
             good = p is not None and abs(p - s) <= allowed
             failed += not good
-            print(f"  {name:7} predicted {p}  simulated {s:.0f} +- {e:.1f}  {'inside' if good else 'OUTSIDE'} {allowed:.1f}")
+            word = "inside" if good else "OUTSIDE"
+            print(f"  {name:7} predicted {p}  simulated {s:.0f} +- {e:.1f}  {word} {allowed:.1f}")
     return failed
 
 

@@ -27,7 +27,7 @@ _PUBLIC = {
     "compare": "bulkedge.phenomena",
 }
 
-__all__ = [*_PUBLIC, "__version__"]  # noqa: PLE0604
+__all__ = [*_PUBLIC, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -173,9 +173,7 @@ def test_without_pairs_a_spurious_overlap_grows():
     free = dmft.solve(problem, 30.0, 20, paths=1 << 13, seed=(1,), mirror=False)
     assert abs(free.overlap[20, 0, 0]) > 1e-3
     assert np.all(dmft.solve(problem, 30.0, 20, paths=1 << 13, seed=(1,)).overlap == 0.0)
-    up, down = (
-        dmft.solve(problem, 30.0, 20, paths=1 << 13, seed=(1,), overlap=np.array([[m]])) for m in (0.02, -0.02)
-    )
+    up, down = (dmft.solve(problem, 30.0, 20, paths=1 << 13, seed=(1,), overlap=np.array([[m]])) for m in (0.02, -0.02))
     np.testing.assert_allclose(up.overlap, -down.overlap, atol=1e-12)
     bare = [
         dmft.solve(problem, 30.0, 20, paths=1 << 13, seed=(1,), overlap=np.array([[m]]), mirror=False).overlap[20, 0, 0]

@@ -93,10 +93,7 @@ def growth(run: Run) -> Growth:
         )
     shape = (steps, m, steps, m, r, r)
     order = (0, 2, 1, 4, 3, 5)
-    full = [
-        np.asarray(v).reshape(shape).transpose(order).reshape(steps, steps, size, size)
-        for v in (response, noise)
-    ]
+    full = [np.asarray(v).reshape(shape).transpose(order).reshape(steps, steps, size, size) for v in (response, noise)]
     return Growth(full[0] / count, full[1] / (count * run.delta))
 
 

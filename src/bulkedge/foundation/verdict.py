@@ -64,7 +64,7 @@ def judge(
     inside = gap <= SIGMAS * s + drift + roundoff
     with np.errstate(divide="ignore", invalid="ignore"):
         resolution = np.where(s > 0, s / np.where(size > 0, size, np.nan), 0.0)
-        sigmas = np.where(s > 0, np.maximum(gap - drift, 0) / s, np.where(inside, 0.0, np.inf))
+        sigmas = np.where(s > 0, gap / s, np.where(inside, 0.0, np.inf))
     sharp = np.nan_to_num(resolution, nan=np.inf) <= RESOLUTION
     points = [
         UNDECIDED if not u else DISAGREES if not i else AGREES if r else UNDECIDED
@@ -78,10 +78,11 @@ def judge(
         word = UNDECIDED
     worst = float(np.max(sigmas[usable], initial=0.0))
     coarse = float(np.max(np.nan_to_num(resolution[usable], nan=np.inf), initial=0.0)) if usable.any() else np.inf
+    allowed = ", a known finite-size drift allowed for" if np.any(drift > 0) else ""
     sentence = {
-        AGREES: f"{name}: prediction and measurement agree (largest gap {worst:.1f} standard errors).",
+        AGREES: f"{name}: prediction and measurement agree (largest gap {worst:.1f} standard errors{allowed}).",
         DISAGREES: f"{name}: prediction and measurement disagree by {worst:.1f} standard errors "
-        f"at {points.count(DISAGREES)} of {len(points)} points.",
+        f"at {points.count(DISAGREES)} of {len(points)} points{allowed}.",
         UNDECIDED: f"{name}: undecided; at {points.count(UNDECIDED)} of {len(points)} points "
         f"a difference of 5 percent could not have been seen.",
     }[word]

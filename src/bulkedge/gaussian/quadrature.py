@@ -54,6 +54,11 @@ def one_dimensional_splits(f: Callable[[Any], Any]) -> np.ndarray:
     return breakpoints.zeros_along(_compiled(lambda x: f(x[0]), 1), 0, np.zeros((1, 1)), RADIUS)[0]
 
 
+def splits_on_lines(f: Callable[[Any], Any], points: np.ndarray) -> list[np.ndarray]:
+    """Kinks and jumps on [-9, 9] of f of a point, on the line parallel to the first axis through each of `points`."""
+    return breakpoints.zeros_along(_compiled(f, points.shape[1]), 0, points, RADIUS)
+
+
 def _compiled(f: Callable[[Any], Any], dimension: int) -> breakpoints.Switches:
     """The switches of f of a point, for many points (n, dimension) at once, in float64."""
     with jax.enable_x64(True):

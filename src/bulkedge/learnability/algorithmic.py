@@ -8,6 +8,7 @@ With E(y, z_E) = E[s s^T - I | y, z_E], s the hard and z_E the easy coordinates 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 
 import jax
@@ -146,7 +147,7 @@ def _noiseless(context: _Context, rest: np.ndarray) -> float | None:
         if constant:
             z, p = quadrature.on_panels([a, b])
             level = round(float(h(np.array([0.5 * (a + b)]))[0]), 10)
-            atoms[level] = atoms.get(level, np.zeros(2)) + [p.sum(), np.sum(p * (z * z - 1.0))]
+            atoms[level] = atoms.get(level, np.zeros(2)) + np.array([p.sum(), np.sum(p * (z * z - 1.0))])
     total = sum(v[1] ** 2 / v[0] for v in atoms.values() if v[0] > 0)
     curves = [piece for piece, constant in zip(pieces, flat, strict=True) if not constant]
     if not curves:
@@ -174,7 +175,7 @@ def _monotone_pieces(slope: Callable[[np.ndarray], np.ndarray], splits: np.ndarr
     """Intervals of [-9, 9] on which h is smooth and monotone."""
     marks = np.unique(np.concatenate([[-quadrature.RADIUS, quadrature.RADIUS], splits]))
     pieces: list[tuple[float, float]] = []
-    for a, b in zip(marks, marks[1:], strict=False):
+    for a, b in itertools.pairwise(marks):
         x = np.linspace(a, b, 1025)[1:-1]
         v = slope(x)
         turn = np.flatnonzero(v[:-1] * v[1:] < 0)
@@ -186,12 +187,12 @@ def _monotone_pieces(slope: Callable[[np.ndarray], np.ndarray], splits: np.ndarr
             low, high = np.where(left, middle, low), np.where(left, high, middle)
         exact = x[1:-1][(v[1:-1] == 0.0) & (v[:-2] * v[2:] < 0)]
         cuts = np.concatenate([[a], np.sort(np.concatenate([0.5 * (low + high), exact])), [b]])
-        pieces.extend((float(c), float(d)) for c, d in zip(cuts, cuts[1:], strict=False) if d - c > 1e-7)
+        pieces.extend((float(c), float(d)) for c, d in itertools.pairwise(cuts) if d - c > 1e-7)
     return pieces
 
 
 def _preimages(h: Callable[[np.ndarray], np.ndarray], end: np.ndarray, level: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """s in the monotone piece `end` with h(s) = y; nan where y is not between its two levels."""
+    """The s in the monotone piece `end` with h(s) = y; nan where y is not between its two levels."""
     inside = (y > level.min()) & (y < level.max())
     low, high = np.full(y.size, end[0]), np.full(y.size, end[1])
     rising = level[1] > level[0]

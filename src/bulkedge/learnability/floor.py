@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +20,8 @@ def bounded_below(problem: Problem, neuron: int) -> bool:
     """Whether the weight G_j(V, y) of theory 1.2 has a finite infimum.
 
     V(t) has full support at every finite t, so that only the function counts, not the law. G is minimised over random
-    points of boxes of growing radius, in V, z and e together: unbounded if the minimum still falls, by more than a tenth
-    of itself at each doubling, when boxes are far beyond anything a sample shows.
+    points of boxes of growing radius, in V, z and e together: unbounded if the minimum still falls, by more than a
+    tenth of itself at each doubling, when boxes are far beyond anything a sample shows.
     """
     rng = np.random.default_rng(11)
     m, k = problem.m, problem.k
@@ -34,5 +35,5 @@ def bounded_below(problem: Problem, neuron: int) -> bool:
             y = problem.labels(box[m : m + k].T, box[m + k] if problem.link.noisy else np.zeros(_POINTS))
             g = np.asarray(problem.pointwise.block(jnp.asarray(box[:m]), jnp.asarray(y), a, b)[neuron])
             lowest.append(float(np.min(g[np.isfinite(g)], initial=0.0)))
-    drops = [b < 1.1 * a - 1e-9 for a, b in zip(lowest, lowest[1:], strict=False)]
+    drops = [b < 1.1 * a - 1e-9 for a, b in itertools.pairwise(lowest)]
     return not all(drops[-2:])

@@ -18,7 +18,6 @@ from bulkedge.foundation.status import Status
 from bulkedge.learnability import laws
 from bulkedge.learnability.floor import bounded_below
 from bulkedge.learnability.others import MOST_PATHS, other_outliers
-from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem
 from bulkedge.spectra import bulk
 from bulkedge.spectra import outliers as spikes
@@ -62,16 +61,14 @@ def spectrum(
 
 @over_arrays("delta")
 def outliers(weights: Any, s: Any, delta: float, *, points: int = 400) -> Spectrum:
-    """The random-matrix formula alone: H = (1/n) sum_i G_i x_i x_i^T for weights and hard coordinates of the user's own.
+    """The random-matrix formula alone: H = (1/n) sum_i G_i x_i x_i^T with weights and hard coordinates of the user's.
 
     weights: (n,), a sample of G. s: (n,) or (n, r), the hard coordinates of the same sample, standard Gaussian whatever
     their correlation with G. The weights are taken as samples: errors come from eight interleaved parts of them.
     """
     delta = positive("delta", delta)
     law = WeightLaw.of(weights, s)
-    parts = [
-        WeightLaw(law.g[i::_PARTS], law.s[i::_PARTS]) for i in range(_PARTS) if law.g.size >= 64 * _PARTS
-    ] or [law]
+    parts = [WeightLaw(law.g[i::_PARTS], law.s[i::_PARTS]) for i in range(_PARTS) if law.g.size >= 64 * _PARTS] or [law]
     return Spectrum(delta=delta, time=None, **_limits(parts, law, delta, points, []))
 
 

@@ -52,7 +52,14 @@ def late_threshold(problem: Problem, *, hessian: str, numerics: Numerics, progre
     correction = step[-1] * ratio / (1.0 - ratio) if 0 <= ratio < 0.8 else math.inf
     if abs(step[-1]) > _SETTLED * delta[-1] and abs(correction) > _SETTLED * delta[-1]:
         return replace(
-            last, **common, delta=None, reason=None, stderr=None, windows=[], edge=None, efficiency=None,
+            last,
+            **common,
+            delta=None,
+            reason=None,
+            stderr=None,
+            windows=[],
+            edge=None,
+            efficiency=None,
             status=Status.NOT_SETTLED,
         )
     if not math.isfinite(correction):

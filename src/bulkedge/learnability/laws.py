@@ -118,9 +118,7 @@ def _along_curves(problem: Problem, neuron: int, width: float) -> WeightLaw | No
 def _moves(weight: Callable[[jax.Array, jax.Array], jax.Array], m: int, y: np.ndarray) -> bool:
     """Whether the places where G is not smooth in v depend on the label, as for a loss whose l'' jumps."""
     some = np.quantile(y, [0.05, 0.3, 0.5, 0.8, 0.95], method="nearest")
-    base = jnp.full(m, 0.3)
-    first, *rest = (
-        quadrature.one_dimensional_splits(lambda v, u=u: weight(base.at[0].set(v), jnp.asarray(u)))
-        for u in some.tolist()
-    )
+    # A point is (v_1, .., v_m, y); lines run along v_1.
+    points = np.column_stack([np.zeros(some.size), np.full((some.size, m - 1), 0.3), some])
+    first, *rest = quadrature.splits_on_lines(lambda x: weight(x[:m], x[m]), points)
     return any(x.size != first.size or not np.allclose(x, first, atol=1e-9) for x in rest)

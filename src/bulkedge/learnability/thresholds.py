@@ -62,7 +62,9 @@ def threshold(
         "problem": problem.to_dict(),
     }
     if hard == 0:
-        sentence = f"The target has no hard direction ({directions(problem.link).kinds}): descent sees all of it at once."
+        sentence = (
+            f"The target has no hard direction ({directions(problem.link).kinds}): descent sees all of it at once."
+        )
         return Threshold(delta=None, reason="nothing hard", stderr=None, warnings=[sentence], method="", **common)
     if hessian == "full" and problem.m > 1:
         from bulkedge.learnability.whole import whole_threshold
@@ -141,9 +143,7 @@ def _none(method: str, residual: float | None, warnings: tuple[str, ...] = ()) -
 
 
 def _positive(law: WeightLaw) -> tuple[str, ...]:
-    return (
-        ("The Hessian weights are never negative: no direction of descent, at any delta.",) if law.low >= 0 else ()
-    )
+    return ("The Hessian weights are never negative: no direction of descent, at any delta.",) if law.low >= 0 else ()
 
 
 def _by_quadrature(problem: Problem, j: int, law: WeightLaw) -> Found:
@@ -186,11 +186,22 @@ def _by_samples(problem: Problem, j: int, numerics: Numerics, bounded: bool, pro
     if starts.size < len(each):
         warnings += (f"Only {starts.size} of {len(each)} replicas have a window.",)
     typical = each[int(np.argsort([w[0][0] if w else np.inf for w in each])[starts.size // 2])]
-    low, stderr = float(starts.mean()), float(starts.std(ddof=1) / math.sqrt(starts.size)) if starts.size > 1 else math.nan
+    low, stderr = (
+        float(starts.mean()),
+        float(starts.std(ddof=1) / math.sqrt(starts.size)) if starts.size > 1 else math.nan,
+    )
     whole = pooled(laws.sampled(problem, 1.0, 0, numerics).laws(j))
     edge = bulk.left_edge(whole, low)
-    return Found([(low, typical[0][1]), *typical[1:]], stderr, edge.value, method, None, Status.CONVERGED,
-                 (*warnings, *_heavy(edge)), dependence)
+    return Found(
+        [(low, typical[0][1]), *typical[1:]],
+        stderr,
+        edge.value,
+        method,
+        None,
+        Status.CONVERGED,
+        (*warnings, *_heavy(edge)),
+        dependence,
+    )
 
 
 def _heavy(edge: Any) -> tuple[str, ...]:
@@ -216,8 +227,8 @@ def _trap(dependence: list[list[float | None]], numerics: Numerics) -> str:
         f"{int(n or 0)}: " + ("none" if d is None or e is None else f"{d:.3g}({e:.1g})") for n, d, e in dependence
     )
     return (
-        "The Hessian weight is unbounded below (theory 1.9): read literally there is no threshold, and one computed from N "
-        f"samples drifts with N. At t = 0, N: threshold (standard error): {rows}. Numbers here are for "
+        "The Hessian weight is unbounded below (theory 1.9): read literally there is no threshold, and one computed "
+        f"from N samples drifts with N. At t = 0, N: threshold (standard error): {rows}. Numbers here are for "
         f"N = {numerics.paths}; a loss with bounded slope or a bounded target has no such problem."
     )
 
@@ -272,7 +283,9 @@ def moving(
         first = _refine(lambda d: margins(d, numerics), a) if a > math.log(_SCAN[0]) else (windows.LOW, 0.0)
         last = (math.inf, 0.0) if b >= math.log(_BEYOND[-1]) else _refine(lambda d: margins(d, numerics), b)
         if first is None or last is None:
-            warnings += (f"A window near delta {math.exp(a):.3g} to {math.exp(b):.3g}, seen with few paths, is not confirmed.",)
+            warnings += (
+                f"A window near delta {math.exp(a):.3g} to {math.exp(b):.3g}, seen with few paths, is not confirmed.",
+            )
         else:
             found.append((first[0], None if math.isinf(last[0]) else last[0]))
             errors.append(first[1])
@@ -284,7 +297,16 @@ def moving(
     sample = laws.sampled(problem, low, t, numerics)
     edge = search.edge(sample, low) if sample.diverged_at is None else None
     extra = () if edge is None else (*_thin(edge), *_heavy(edge))
-    return Found(found, stderr, None if edge is None else edge.value, method, None, Status.CONVERGED, warnings + extra, dependence)
+    return Found(
+        found,
+        stderr,
+        None if edge is None else edge.value,
+        method,
+        None,
+        Status.CONVERGED,
+        warnings + extra,
+        dependence,
+    )
 
 
 def _refine(margins: Callable[[float], np.ndarray], u: float) -> tuple[float, float] | None:

@@ -56,9 +56,7 @@ class _Stage:
         start = (e.gain[t1].T @ y).reshape(m, r) @ hard.T / root
         drift = np.zeros((self.steps, m, self.problem.k))
         drift[:t1] = -(e.shared[:t1, :, t1] @ y).reshape(t1, m, r) @ hard.T / root
-        run = dmft.solve(
-            self.problem, self.delta, self.steps, paths=paths, seed=(seed, 7), overlap=start, drift=drift
-        )
+        run = dmft.solve(self.problem, self.delta, self.steps, paths=paths, seed=(seed, 7), overlap=start, drift=drift)
         size = np.linalg.norm(run.overlap @ hard, axis=2) / np.sqrt(np.maximum(run.norm2, 1e-300))
         best = size.max(axis=1)
         hit = np.flatnonzero(best > 0.5)
@@ -88,7 +86,9 @@ def learning_time(
     steps = integer("steps", steps, low=1, high=5000)
     hard = directions(problem.link).hard
     if hard.shape[1] == 0:
-        raise BadInput("target", f"has no hard direction ({directions(problem.link).kinds}): nothing waits to be learned")
+        raise BadInput(
+            "target", f"has no hard direction ({directions(problem.link).kinds}): nothing waits to be learned"
+        )
     linear = min(steps, _LINEAR_STEPS)
     kernels, norms = [], []
     diverged: int | None = None

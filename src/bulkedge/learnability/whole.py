@@ -115,4 +115,3 @@ def _side(
             )
         )
     return outliers
-

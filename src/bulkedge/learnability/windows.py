@@ -21,8 +21,8 @@ Window = tuple[float, float | None]
 def of_fixed_law(law: WeightLaw) -> list[Window]:
     """Windows for a law of (G, s) that does not depend on delta, as at t = 0.
 
-    With T = beta G/(1 + beta G), beta ends the search for an outlier at exactly one delta: at 1/E[T^2] if it is the edge
-    there, at 1/E[T] if z = psi(beta) reaches zero first; that is, at 1/D(beta) with D = max(E[T^2], E[T]), which
+    With T = beta G/(1 + beta G), beta ends the search for an outlier at exactly one delta: at 1/E[T^2] if it is the
+    edge there, at 1/E[T] if z = psi(beta) reaches zero first; that is, at 1/D(beta) with D = max(E[T^2], E[T]), which
     increases. An outlier exists at that delta iff lambda_min(E[T(s s^T - I)]) + D < 0: windows end at the roots of this
     function of beta, and no search over delta is needed.
     """

@@ -1,7 +1,7 @@
 """Which latent directions are easy, hard or inert (theory 1.1; Montanari and Wang 2026).
 
-A subspace U is hard if E[P_U z | y, P_U^perp z] = 0: first-order methods see nothing of it. The easy subspace is what the
-*staircase* reaches: start with the directions of E[z | y]; while directions are known, add those of
+A subspace U is hard if E[P_U z | y, P_U^perp z] = 0: first-order methods see nothing of it. The easy subspace is what
+the *staircase* reaches: start with the directions of E[z | y]; while directions are known, add those of
 E[z_perp | y, z_known]; what is never reached is the maximal hard subspace, and of it the inert part, on which y does
 not depend at all, is split off.
 

@@ -7,6 +7,7 @@ a kink is refused or handled on purpose (theory 1.2, 1.5) and never ignored.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,6 +101,10 @@ def _from_expression(expression: Any, variables: tuple[str, ...], parameters: in
 
 def activation(given: Any) -> ScalarFunction:
     """An activation v -> s(v), continuous."""
+    return _activation_of(given) if isinstance(given, (str, ScalarFunction)) else _activation(given)
+
+
+def _activation(given: Any) -> ScalarFunction:
     f = resolve("activation", given, ACTIVATIONS, ("v", "z"), 1)
     _check_scalar("activation", f, 1)
     if (jump := derivative_jump(f, order=0)) is not None:
@@ -109,6 +114,10 @@ def activation(given: Any) -> ScalarFunction:
 
 def loss(given: Any) -> ScalarFunction:
     """A loss (y, f) -> number; in expressions u stands for f - y."""
+    return _loss_of(given) if isinstance(given, (str, ScalarFunction)) else _loss(given)
+
+
+def _loss(given: Any) -> ScalarFunction:
     f = resolve("loss", given, LOSSES, ("y", "f", "u"), 2)
     _check_scalar("loss", f, 2)
     for order, what in ((0, "it"), (1, "its slope")):
@@ -119,6 +128,11 @@ def loss(given: Any) -> ScalarFunction:
     return f
 
 
+# Text is checked once: compiling the checks takes longer than all else.
+_activation_of = functools.lru_cache(maxsize=256)(_activation)
+_loss_of = functools.lru_cache(maxsize=256)(_loss)
+
+
 def _check_scalar(argument: str, f: ScalarFunction, parameters: int) -> None:
     try:
         out = jax.eval_shape(f, *(jax.ShapeDtypeStruct((), jnp.float32),) * parameters)
@@ -126,6 +140,12 @@ def _check_scalar(argument: str, f: ScalarFunction, parameters: int) -> None:
         raise BadInput(argument, f"cannot be traced by JAX: {str(error).splitlines()[0][:120]}") from None
     if getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, jnp.floating):
         raise BadInput(argument, "must return one real number")
+
+
+@functools.lru_cache(maxsize=256)
+def slope_jump(f: ScalarFunction) -> float | None:
+    """Where the slope of a function of one variable jumps; None if it does not."""
+    return derivative_jump(f, order=1)
 
 
 def derivative_jump(f: Callable[[Any], Any], order: int, reach: float = 8.0) -> float | None:

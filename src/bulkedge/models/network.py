@@ -53,7 +53,7 @@ class Network:
     @property
     def kink(self) -> float | None:
         """Where sigma' jumps (its second derivative has a delta there); None if sigma is smooth enough."""
-        return functions.derivative_jump(self.sigma, order=1)
+        return functions.slope_jump(self.sigma)
 
     def to_dict(self) -> dict[str, Any]:
         return {

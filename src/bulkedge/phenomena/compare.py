@@ -80,7 +80,9 @@ def compare(
         simulation=measured,
         spectra=spectra,
         status=Status.DIVERGED if diverged else Status.CONVERGED,
-        warnings=list(dict.fromkeys([*predicted.warnings, *measured.warnings, *(w for s in spectra for w in s.warnings)])),
+        warnings=list(
+            dict.fromkeys([*predicted.warnings, *measured.warnings, *(w for s in spectra for w in s.warnings)])
+        ),
         problem=problem.to_dict(),
     )
 
@@ -88,11 +90,16 @@ def compare(
 def _overall(words: list[str]) -> str:
     if DISAGREES in words:
         return DISAGREES
-    return AGREES if AGREES in words else UNDECIDED
+    return AGREES if words and 2 * words.count(AGREES) >= len(words) else UNDECIDED
 
 
 def _row(
-    quantity: str, time: float, predicted: tuple[float, float], measured: tuple[float, float], drift: float, widen: float,
+    quantity: str,
+    time: float,
+    predicted: tuple[float, float],
+    measured: tuple[float, float],
+    drift: float,
+    widen: float,
     scale: float | None = None,
 ) -> dict[str, Any]:
     return {
@@ -144,8 +151,17 @@ def _curves(problem: Problem, predicted: Trajectory, measured: Simulation, widen
             scale = np.nanmax(np.abs(p[:, i]))
             for t in live:
                 drift = float((2.0 * grown[t] + 2.0 / d) * abs(p[t, i]))
-                rows.append(_row(labels[i], float(predicted.time[t]), (float(p[t, i]), float(sp[t, i])),
-                                 (float(q[t, i]), float(sq[t, i])), drift, widen, float(scale)))
+                rows.append(
+                    _row(
+                        labels[i],
+                        float(predicted.time[t]),
+                        (float(p[t, i]), float(sp[t, i])),
+                        (float(q[t, i]), float(sq[t, i])),
+                        drift,
+                        widen,
+                        float(scale),
+                    )
+                )
     return rows
 
 
@@ -155,14 +171,12 @@ def _labels(name: str, shape: tuple[int, ...]) -> list[str]:
     return [f"{name}[{', '.join(map(str, index))}]" for index in np.ndindex(*shape)]
 
 
-def _eigenvalues(
-    problem: Problem, spectra: list[Spectrum], measured: Simulation, widen: float
-) -> list[dict[str, Any]]:
+def _eigenvalues(problem: Problem, spectra: list[Spectrum], measured: Simulation, widen: float) -> list[dict[str, Any]]:
     rows = []
-    for spectrum in spectra:
-        key = int(spectrum.time or 0)
-        blocks = spectrum.blocks or [spectrum]
-        many = spectrum.blocks is not None
+    for limit in spectra:
+        key = int(limit.time or 0)
+        blocks = limit.blocks or [limit]
+        many = limit.blocks is not None
         for j, block in enumerate(blocks):
             tag = f"[{j}]" if many else ""
 
@@ -193,12 +207,20 @@ def _lowest(
         return rows
     if block.edge_scale is None:
         return []
-    shift = _TRACY_WIDOM * width
-    # Close to the transition an outlier hides in the fluctuations of the edge.
-    drift = width if lowest is not None else 0.5 * width
-    return [
-        _row(f"lowest_eigenvalue{tag}", time, (block.edge + shift, block.edge_stderr), seen("eigenvalues"), drift, widen)
-    ]
+    value, drift = block.edge + _TRACY_WIDOM * width, 0.5 * width
+    error = block.edge_stderr
+    if lowest is not None and lowest.value < value:
+        # Close to the transition an outlier hides in the fluctuations of the edge.
+        value, drift, error = lowest.value, 1.5 * width, lowest.stderr
+    return [_row(f"lowest_eigenvalue{tag}", time, (value, error), seen("eigenvalues"), drift, widen)]
+
+
+def _readable(quantity: str) -> str:
+    """Such as 'norm2 of neuron 1'; neurons and directions counted from 1."""
+    base, _, index = quantity.replace("_", " ").partition("[")
+    names = ("neuron", "direction")
+    parts = [f"{name} {int(i) + 1}" for name, i in zip(names, index.rstrip("]").split(", "), strict=False) if i]
+    return f"{base} of {', '.join(parts)}" if parts else base
 
 
 def _judged(rows: list[dict[str, Any]]) -> dict[str, Verdict]:
@@ -217,7 +239,7 @@ def _judged(rows: list[dict[str, Any]]) -> dict[str, Verdict]:
             column("measured_stderr") * column("_widen"),
             scale=column("_scale"),
             drift=column("drift"),
-            name=name.replace("_", " "),
+            name=_readable(name),
         )
         for row, word in zip(part, verdict.points, strict=True):
             row["verdict"] = word

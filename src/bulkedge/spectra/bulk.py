@@ -83,7 +83,7 @@ def edge_scale(law: WeightLaw, delta: float, edge: Edge) -> float | None:
     """The scale gamma of Tracy-Widom fluctuations: without outlier the lowest of d eigenvalues is near
     edge + 1.2065 gamma d^(-2/3).
 
-    gamma^3 = |psi''|/2 in alpha at the edge, which is E[T^2 (1 - T)]/(delta^2 beta^3); None where there is no soft edge.
+    gamma^3 = |psi''|/2 in alpha at the edge, or E[T^2 (1 - T)]/(delta^2 beta^3); None where there is no soft edge.
     """
     if edge.thin or not math.isfinite(edge.beta) or delta * (1.0 - law.mass_at_zero) <= 1.0:
         return None

@@ -69,7 +69,8 @@ class WeightLaw:
         """E[values], the average over the last axis."""
         if self.p is None:
             return np.mean(values, axis=-1)
-        return values @ self.p
+        # Not a BLAS product: its threads cost more than they give on vectors of this size.
+        return np.einsum("...n,n->...", values, self.p)
 
     @cached_property
     def products(self) -> np.ndarray:
@@ -84,7 +85,7 @@ class WeightLaw:
         out = np.zeros((self.r, self.r))
         i, j = np.triu_indices(self.r)
         weighted = values / values.size if self.p is None else values * self.p
-        out[i, j] = out[j, i] = self.products @ weighted
+        out[i, j] = out[j, i] = np.einsum("cn,n->c", self.products, weighted)
         return out
 
 

@@ -185,8 +185,8 @@ def _square_root(alpha: np.ndarray) -> np.ndarray:
 def _bordered(second: np.ndarray, alpha: np.ndarray, gap: np.ndarray, trace: float) -> tuple[np.ndarray, float]:
     """Y and dz with Y - delta E[T Y T] - dz alpha = gap and tr(alpha Y) = trace.
 
-    Least squares of least norm: where several neurons reach the edge together the system is singular but consistent, and
-    nothing may drift along its null space.
+    Least squares of least norm: where several neurons reach the edge together the system is singular but consistent,
+    and nothing may drift along its null space.
     """
     m = alpha.shape[0]
     scale = float(np.abs(alpha).max())
