@@ -24,7 +24,8 @@ _PUBLIC = {
     "learning_time": "bulkedge.learnability",
     "outliers": "bulkedge.learnability",
     "simulate": "bulkedge.finite",
-    "compare": "bulkedge.phenomena",
+    "compare": "bulkedge.phenomena.compare",
+    "run": "bulkedge.lab",
 }
 
 __all__ = [*_PUBLIC, "__version__"]

@@ -129,6 +129,7 @@ class Judged:
     """A measured quantity and the predicted one it is judged against.
 
     scale: the size of the effect; None, the predicted value. drift: (dataset) -> allowed finite-size difference.
+    law: (coordinate, p), if the measured value is limit + c * coordinate^(-p); the fitted limit is judged.
     where: {coordinate: value} restricts the comparison.
     """
 
@@ -138,6 +139,7 @@ class Judged:
     drift: Callable[[Any], Any] | None = None
     name: str = ""
     where: Mapping[str, Any] | None = None
+    law: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,9 @@ class Phenomenon:
 
     def part(self, name: str) -> Part:
         return next(p for p in self.parts if p.name == name)
+
+    def quantity(self, name: str) -> Quantity:
+        return next(q for p in self.parts for q in p.quantities if q.name == name)
 
     def settings(self, size: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all knobs: those given, the others as the size has them."""

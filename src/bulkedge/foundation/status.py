@@ -12,6 +12,7 @@ class Status(StrEnum):
     NOT_CONVERGED = "not converged"
     DIVERGED = "diverged"
     NOT_SETTLED = "not settled"
+    INCOMPLETE = "incomplete"
 
     @property
     def sentence(self) -> str:
@@ -27,4 +28,5 @@ _SENTENCES = {
     Status.NOT_CONVERGED: "The iteration stopped before it reached the accuracy asked for; see the residual.",
     Status.DIVERGED: "The dynamics left every bound; what precedes `diverged_at` is valid.",
     Status.NOT_SETTLED: "The quantity still moves by more than its error at the largest time computed.",
+    Status.INCOMPLETE: "Some of the work is missing or has failed; the same command does what is left.",
 }

@@ -7,16 +7,19 @@ S/scale is small enough; agreement is claimed only then.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from bulkedge.foundation.result import Record
 
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "undecided"
 SIGMAS = 4.0
 RESOLUTION = 0.05
+_CONFIDENCE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +65,7 @@ def judge(
     usable = np.isfinite(gap) & np.isfinite(s)
     roundoff = 1e-9 * np.maximum(np.abs(p), np.abs(q))
     inside = gap <= SIGMAS * s + drift + roundoff
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         resolution = np.where(s > 0, s / np.where(size > 0, size, np.nan), 0.0)
         sigmas = np.where(s > 0, gap / s, np.where(inside, 0.0, np.inf))
     sharp = np.nan_to_num(resolution, nan=np.inf) <= RESOLUTION
@@ -70,12 +73,7 @@ def judge(
         UNDECIDED if not u else DISAGREES if not i else AGREES if r else UNDECIDED
         for u, i, r in zip(usable.ravel(), inside.ravel(), sharp.ravel(), strict=True)
     ]
-    if DISAGREES in points:
-        word = DISAGREES
-    elif points and points.count(AGREES) * 2 >= len(points):
-        word = AGREES
-    else:
-        word = UNDECIDED
+    word = overall(points)
     worst = float(np.max(sigmas[usable], initial=0.0))
     coarse = float(np.max(np.nan_to_num(resolution[usable], nan=np.inf), initial=0.0)) if usable.any() else np.inf
     allowed = ", a known finite-size drift allowed for" if np.any(drift > 0) else ""
@@ -86,4 +84,23 @@ def judge(
         UNDECIDED: f"{name}: undecided; at {points.count(UNDECIDED)} of {len(points)} points "
         f"a difference of 5 percent could not have been seen.",
     }[word]
+    if not points:
+        sentence = f"{name}: undecided; there is no point that has both a prediction and a measurement."
     return Verdict(verdict=word, sigmas=worst, resolution=coarse, points=points, sentence=sentence)
+
+
+def overall(words: Sequence[str]) -> str:
+    """One verdict of several: a disagreement anywhere is one; to agree, at least half of them must."""
+    if DISAGREES in words:
+        return DISAGREES
+    return AGREES if words and 2 * words.count(AGREES) >= len(words) else UNDECIDED
+
+
+def widening(runs: Any) -> np.ndarray:
+    """How much wider the standard error of a mean over so few runs must be taken, being itself uncertain.
+
+    Student's quantile over the normal one's place at four standard errors; NaN below two runs, towards 1 for many.
+    """
+    free = np.asarray(runs, float) - 1.0
+    with np.errstate(invalid="ignore"):
+        return np.where(free > 0, np.maximum(1.0, -stdtrit(np.maximum(free, 1), 0.5 * _CONFIDENCE) / SIGMAS), np.nan)

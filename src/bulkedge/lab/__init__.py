@@ -12,11 +12,13 @@ _PUBLIC = {
     "Outcome": "bulkedge.lab.outcome",
 }
 
-__all__ = ["Outcome", "Store", "gather", "run"]
-
 
 def __getattr__(name: str) -> Any:
     # A worker imports this room for one small function: it must not wait for tables and figures.
     if name not in _PUBLIC:
         raise AttributeError(f"module 'bulkedge.lab' has no attribute {name!r}")
     return getattr(importlib.import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_PUBLIC)

@@ -3,6 +3,7 @@
     store.json           what this folder is, and its schema
     runs/ab/abcd....json a run, named by the hash of its configuration; abcd....npz beside it if it has large arrays
     failed/abcd....json  the error of a unit that failed, until it succeeds
+    plans/abcd....json   what was asked for: a phenomenon, its size, its knobs
     damaged/             files that could not be read and were put aside
     partial/             files being written
     index.sqlite         a table of the runs, made from the files (see `index`)
@@ -35,7 +36,8 @@ from bulkedge.lab.record import SCHEMA, digest, unpack
 FORMAT = "bulkedge store"
 LEAST_FREE = 32 << 20
 """Bytes that must be free when a run begins."""
-_OLD = 7 * 86400.0
+_OLD, _RECENT = 7 * 86400.0, 60.0
+_FOLDERS = ("runs", "failed", "plans", "damaged", "partial")
 _count = itertools.count()
 
 MIGRATIONS: dict[int, Any] = {}
@@ -66,14 +68,12 @@ class Store:
     def _prepare(self) -> None:
         mark = self.path / "store.json"
         self.path.mkdir(parents=True, exist_ok=True)
-        if not mark.exists() and any(
-            p.name not in ("runs", "failed", "damaged", "partial") for p in self.path.iterdir()
-        ):
+        if not mark.exists() and any(p.name not in _FOLDERS for p in self.path.iterdir()):
             # A store another process is making just now has its mark by the second look.
             time.sleep(0.2)
             if not mark.exists():
                 raise BadInput("store", f"{str(self.path)[:200]!r} is not empty and is not a store")
-        for name in ("runs", "failed", "partial"):
+        for name in _FOLDERS:
             (self.path / name).mkdir(exist_ok=True)
         free = shutil.disk_usage(self.path).free
         if free < LEAST_FREE:
@@ -130,6 +130,23 @@ class Store:
         content = {**header, "error": error[:4000]}
         self._write(self._failure(header["key"]), json.dumps(content, allow_nan=False).encode())
 
+    def remember(self, plan: Mapping[str, Any]) -> None:
+        """Keep what was asked for; the file's time is when that was last done."""
+        target = self.path / "plans" / f"{plan['key']}.json"
+        try:
+            self._write(target, json.dumps({**plan, "schema": SCHEMA}, allow_nan=False).encode())
+        except OSError as error:
+            raise unusable(self.path, error) from None
+
+    def plans(self) -> list[dict[str, Any]]:
+        """What was asked for, the last first."""
+        found = []
+        folder = self.path / "plans"
+        for path in folder.glob("*.json") if folder.is_dir() else ():
+            with contextlib.suppress(OSError, ValueError):
+                found.append((path.stat().st_mtime, path.name, json.loads(path.read_bytes())))
+        return [plan for _, _, plan in sorted(found, key=lambda entry: entry[:2], reverse=True)]
+
     def _write(self, target: Path, content: bytes) -> None:
         partial = self.path / "partial" / _own_name(next(_count))
         try:
@@ -152,7 +169,9 @@ class Store:
                 host, _, rest = entry.name.removeprefix("probe.").rpartition("@")
                 pid = rest.split(".")[0]
                 gone = host == here and pid.isdigit() and not _alive(int(pid))
-                if gone or time.time() - entry.stat().st_mtime > _OLD:
+                age = time.time() - entry.stat().st_mtime
+                # Two containers may share a host's name and a disk: what is being written now is nobody's to remove.
+                if age > _OLD or (gone and age > _RECENT):
                     entry.unlink(missing_ok=True)
 
     # --- reading ---------------------------------------------------------------------------------------------------

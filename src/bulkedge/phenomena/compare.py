@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
 from bulkedge.finite import simulate
 from bulkedge.foundation.answers import Comparison, Outlier, Simulation, Spectrum, Trajectory
@@ -15,7 +14,7 @@ from bulkedge.foundation.checks import positive
 from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.numerics import DEFAULT, Numerics
 from bulkedge.foundation.status import Status
-from bulkedge.foundation.verdict import AGREES, DISAGREES, SIGMAS, UNDECIDED, Verdict, judge
+from bulkedge.foundation.verdict import UNDECIDED, Verdict, judge, overall, widening
 from bulkedge.learnability import spectrum, trajectory
 from bulkedge.models.problem import Problem
 
@@ -23,7 +22,6 @@ Progress = Callable[[str, int, int], None]
 _LEARNED = 0.02
 """Times are judged while v(t)/(d |theta|^2), the squared cosine a run has by then, is below this."""
 _TRACY_WIDOM = 1.2065
-_CONFIDENCE = 1e-3
 _MANY = 50
 """Runs from which a variance over runs is worth judging."""
 
@@ -63,10 +61,10 @@ def compare(
         spectrum(problem, ratio, int(t), hessian=hessian, numerics=numerics, progress=progress)
         for t in sorted(set(times))
     ]
-    widen = max(1.0, float(student.isf(0.5 * _CONFIDENCE, seeds - 1)) / SIGMAS)
+    widen = float(widening(seeds))
     rows = [*_curves(problem, predicted, measured, widen), *_eigenvalues(problem, spectra, measured, widen)]
     verdicts = _judged(rows)
-    word = _overall([v.verdict for v in verdicts.values()])
+    word = overall([v.verdict for v in verdicts.values()])
     sentence = " ".join(v.sentence for v in verdicts.values() if v.verdict == word) or "Nothing could be compared."
     diverged = Status.DIVERGED in (measured.status, predicted.status)
     return Comparison(
@@ -85,12 +83,6 @@ def compare(
         ),
         problem=problem.to_dict(),
     )
-
-
-def _overall(words: list[str]) -> str:
-    if DISAGREES in words:
-        return DISAGREES
-    return AGREES if words and 2 * words.count(AGREES) >= len(words) else UNDECIDED
 
 
 def _row(

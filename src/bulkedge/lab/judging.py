@@ -1,0 +1,98 @@
+"""The verdict on a phenomenon's results: point by point, or on the limit a known finite-size law leads to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bulkedge.foundation.phenomenon import Judged, Phenomenon
+from bulkedge.foundation.verdict import UNDECIDED, Verdict, judge, overall, widening
+
+
+def conclude(phenomenon: Phenomenon, dataset: xr.Dataset) -> tuple[str | None, dict[str, Verdict], list[str]]:
+    """The overall verdict (None where nothing is judged), the single ones, and sentences for people."""
+    verdicts: dict[str, Verdict] = {}
+    for pair in phenomenon.judged:
+        if pair.measured in dataset and pair.predicted in dataset:
+            verdicts[_name(pair)] = _verdict(phenomenon, pair, dataset)
+    word = overall([v.verdict for v in verdicts.values()]) if verdicts else (UNDECIDED if phenomenon.judged else None)
+    sentences = [v.sentence for v in verdicts.values()]
+    if phenomenon.conclude is not None:
+        sentences += phenomenon.conclude(dataset)
+    return word, verdicts, sentences
+
+
+def with_limits(phenomenon: Phenomenon, dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset with the limit of every judged quantity that has a law, as NAME_limit, and c as NAME_drift."""
+    for pair in phenomenon.judged:
+        if pair.law is not None and pair.measured in dataset and f"{pair.measured}_limit" not in dataset:
+            dataset = dataset.assign(_limits(phenomenon, dataset, pair.measured, *pair.law))
+    return dataset
+
+
+def _name(pair: Judged) -> str:
+    return pair.name or f"{pair.measured.replace('_', ' ')} against {pair.predicted.replace('_', ' ')}"
+
+
+def _verdict(phenomenon: Phenomenon, pair: Judged, dataset: xr.Dataset) -> Verdict:
+    there = dataset
+    for axis, wanted in (pair.where or {}).items():
+        there = there.sel({axis: wanted})
+    measured = pair.measured if pair.law is None else f"{pair.measured}_limit"
+    names = [f"{name}{end}" for name in (pair.predicted, measured) for end in ("", "_stderr", "_runs")]
+    columns = {name: there[name] for name in names}
+    if pair.drift is not None:
+        columns["drift"] = xr.DataArray(pair.drift(there))
+    flat = [np.ravel(column.values) for column in xr.broadcast(*columns.values())]
+    p, sp, p_runs, q, sq, q_runs, *drift = flat
+    seen = (p_runs > 0) & (q_runs > 0)
+    if pair.law is None:
+        sq = _widened(phenomenon, pair.measured, sq, q_runs)
+    allowed: Any = drift[0][seen] if drift else 0.0
+    return judge(p[seen], sp[seen], q[seen], sq[seen], scale=pair.scale, drift=allowed, name=_name(pair))
+
+
+def _widened(phenomenon: Phenomenon, name: str, errors: np.ndarray, runs: np.ndarray) -> np.ndarray:
+    """Standard errors of few runs, which are themselves uncertain. One that a single run brought with it stays."""
+    if phenomenon.quantity(name).over not in ("mean", "median"):
+        return errors
+    return errors * np.where((runs < 2) & np.isfinite(errors), 1.0, widening(runs))
+
+
+def _limits(phenomenon: Phenomenon, dataset: xr.Dataset, name: str, axis: str, power: float) -> dict[str, Any]:
+    """Least squares of value = limit + drift * axis^(-power), weighted by the errors, at every other point.
+
+    The errors grow by sqrt(chi^2 / degrees of freedom) where the law does not hold. Two sizes at least.
+    """
+    value = dataset[name]
+    others = [d for d in value.dims if d != axis]
+    value = value.transpose(*others, axis)
+    error, runs = (dataset[f"{name}{end}"].transpose(*others, axis).values for end in ("_stderr", "_runs"))
+    error = _widened(phenomenon, name, error, runs)
+    x = np.asarray(dataset[axis].values, float) ** -power
+    shape = value.shape[:-1]
+    found = {f"{name}{end}": np.full(shape, np.nan) for end in ("_limit", "_limit_stderr", "_drift", "_drift_stderr")}
+    counts = np.zeros(shape, int)
+    for place in np.ndindex(*shape):
+        y, s = value.values[place], error[place]
+        usable = np.isfinite(y) & np.isfinite(s) & (s > 0)
+        if np.sum(usable) < 2:
+            continue
+        fitted = _line(x[usable], y[usable], s[usable])
+        for target, number in zip(found.values(), fitted, strict=True):
+            target[place] = number
+        counts[place] = np.sum(runs[place])
+    return {key: (others, array) for key, array in found.items()} | {f"{name}_limit_runs": (others, counts)}
+
+
+def _line(x: np.ndarray, y: np.ndarray, s: np.ndarray) -> tuple[float, float, float, float]:
+    """Intercept, its error, slope, its error."""
+    design = np.stack([np.ones_like(x), x], axis=1) / s[:, None]
+    covariance = np.linalg.inv(design.T @ design)
+    best = covariance @ (design.T @ (y / s))
+    chi2 = float(np.sum((y / s - design @ best) ** 2))
+    inflate = max(1.0, np.sqrt(chi2 / (len(x) - 2))) if len(x) > 2 else 1.0
+    errors = np.sqrt(np.diag(covariance)) * inflate
+    return float(best[0]), float(errors[0]), float(best[1]), float(errors[1])

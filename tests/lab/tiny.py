@@ -1,0 +1,79 @@
+"""Small phenomena for the tests of the laboratory; workers import this module by its name."""
+
+import numpy as np
+
+from bulkedge.foundation.phenomenon import Judged, Knob, Mark, Panel, Part, Phenomenon, Quantity, grid
+
+
+def measured(delta, dimension, noise, seed):
+    """A fraction, a mean and a curve, all of known expectation."""
+    rng = np.random.default_rng([seed, round(1000 * delta)])
+    return {
+        "seen": delta**2 + noise * rng.standard_normal(),
+        "learnt": float(rng.random() < delta / 10.0),
+        "loss": np.exp(-delta * np.arange(4)) + noise * rng.standard_normal(4),
+    }
+
+
+def predicted(delta):
+    return {"expected": delta**2, "expected_loss": np.exp(-delta * np.arange(6)), "step": np.arange(6)}
+
+
+def plan(knobs):
+    units = grid("theory", {"delta": knobs["delta"]})
+    axes = {"delta": knobs["delta"], "dimension": knobs["dimension"]}
+    return units + grid("training", axes, range(knobs["seeds"]), noise=knobs["noise"])
+
+
+TINY = Phenomenon(
+    name="tiny",
+    question="Is the square of a number its square?",
+    citations=("marchenko-pastur-1967",),
+    equation="Euclid II.4",
+    knobs=(
+        Knob("delta", "positives", (1.0, 2.0), "numbers to square", full=(1.0, 2.0, 3.0)),
+        Knob("dimension", "integers", (10,), "of nothing", low=1),
+        Knob("seeds", "integer", 4, "runs of each", low=1),
+        Knob("noise", "number", 0.001, "standard deviation", low=0.0),
+    ),
+    parts=(
+        Part(
+            "theory",
+            "predicted",
+            predicted,
+            ("delta",),
+            (Quantity("expected"), Quantity("expected_loss", dims=("step",))),
+        ),
+        Part(
+            "training",
+            "measured",
+            measured,
+            ("delta", "dimension"),
+            (
+                Quantity("seen", label="the square"),
+                Quantity("learnt", over="fraction"),
+                Quantity("loss", dims=("step",)),
+            ),
+        ),
+    ),
+    plan=plan,
+    panels=(
+        Panel(
+            "squares",
+            (
+                Mark("line", "expected", x="delta", label="theory"),
+                Mark("points", "seen", x="delta", by="dimension"),
+            ),
+            r"$\delta$",
+            "square",
+        ),
+        Panel(
+            "loss",
+            (Mark("line", "expected_loss", x="step", by="delta"), Mark("points", "loss", x="step", by="delta")),
+            "step",
+            "loss",
+        ),
+    ),
+    judged=(Judged("seen", "expected", name="square"), Judged("loss", "expected_loss", scale=1.0)),
+    conclude=lambda table: [f"the largest square is {float(table.seen.max()):.1f}"],
+)
