@@ -74,6 +74,59 @@ class Threshold(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sensitivity(Result):
+    """Gradient of the threshold at t = 0 in a network's continuous choices (theory 1.4).
+
+    gradient: {name: d delta/d p, a list over neurons where there are several}; empty where there is no threshold.
+    values: {name: where it was taken}. neuron: whose threshold it is.
+    """
+
+    delta: float | None
+    neuron: int
+    gradient: dict[str, Any]
+    stderr: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    method: str = ""
+    numerics: dict[str, Any] = field(default_factory=dict)
+    problem: dict[str, Any] = field(default_factory=dict)
+
+    citations: ClassVar[tuple[str, ...]] = _CORE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design(Result):
+    """The network of a family that learns with the least data (theory 1.4).
+
+    before, after: {delta, stderr, reason, edge, efficiency, windows, method}, thresholds at t = 0 of the problem as
+    given and of the winner. parameters: {name: winning value, a list over neurons where there are several}.
+    efficiency: delta_alg/delta of the winner, = steadiness x shape for one hard direction and no easy one.
+    preprocessing: {y, mass, realised, optimal}: the function T of the label that the winner's Hessian weight amounts to
+    at its threshold, 1 - 1/E[1/(1 + beta G) | y], and the best one, 1 - 1/E[s^2 | y].
+    steadiness: how little the winner's weight depends on what is not the label. shape: squared cosine of the rest to
+    the best preprocessing.
+    verified: {verdict, sentence, delta, dimension, steps, seeds, predicted, measured, ...}; None if not asked for.
+    starts: [[delta at a start, delta after descent from it], ...]. winner: the winning problem.
+    """
+
+    before: dict[str, Any]
+    after: dict[str, Any]
+    parameters: dict[str, Any]
+    efficiency: float | None
+    verified: dict[str, Any] | None = None
+    delta_alg: float | None = None
+    preprocessing: dict[str, Any] = field(default_factory=dict)
+    steadiness: float | None = None
+    shape: float | None = None
+    gradient: dict[str, Any] = field(default_factory=dict)
+    starts: list[list[float | None]] = field(default_factory=list)
+    winner: dict[str, Any] = field(default_factory=dict)
+    numerics: dict[str, Any] = field(default_factory=dict)
+    problem: dict[str, Any] = field(default_factory=dict)
+
+    citations: ClassVar[tuple[str, ...]] = (*_CORE, "mondelli-montanari-2018", "troiani-2025")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Spectrum(Result):
     """Limiting law of m times the Hessian's eigenvalues: bulk, edges, atom at zero, outliers.
 

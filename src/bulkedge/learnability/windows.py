@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -18,34 +20,48 @@ LOW, HIGH = 1e-3, 1e6
 Window = tuple[float, float | None]
 
 
-def of_fixed_law(law: WeightLaw) -> list[Window]:
-    """Windows for a law of (G, s) that does not depend on delta, as at t = 0.
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """Where outlier number `which` (0: the lowest) begins and ends, for a law that does not depend on delta.
 
     With T = beta G/(1 + beta G), beta ends the search for an outlier at exactly one delta: at 1/E[T^2] if it is the
     edge there, at 1/E[T] if z = psi(beta) reaches zero first; that is, at 1/D(beta) with D = max(E[T^2], E[T]), which
-    increases. An outlier exists at that delta iff lambda_min(E[T(s s^T - I)]) + D < 0: windows end at the roots of this
-    function of beta, and no search over delta is needed.
+    increases. The outlier exists at that delta iff lambda_which(E[T(s s^T - I)]) + D < 0.
     """
 
-    def ends(u: float) -> tuple[float, float]:
-        beta = bulk.beta_of(law, u)
-        t = bulk.transform(law, beta)
-        size = max(float(law.mean(t * t)), float(law.mean(t)), 1e-300)
-        # Relative to D, so that the sign survives at small beta where everything vanishes.
-        return math.log(size), 1.0 + float(outliers.signal(law, beta)[0]) / size
+    law: WeightLaw
+    which: int = 0
 
-    def margin(u: float) -> float:
-        return ends(u)[1]
+    def at(self, u: float) -> tuple[float, float]:
+        """(log D, 1 + lambda_which/D): relative to D, so that the sign survives where everything vanishes."""
+        beta = bulk.beta_of(self.law, u)
+        t = bulk.transform(self.law, beta)
+        size = max(float(self.law.mean(t * t)), float(self.law.mean(t)), 1e-300)
+        return math.log(size), 1.0 + float(outliers.signal(self.law, beta)[self.which]) / size
 
-    def delta(u: float) -> float:
-        return math.exp(-ends(u)[0])
+    def margin(self, u: float) -> float:
+        return self.at(u)[1]
 
-    first = _where(lambda u: ends(u)[0] + math.log(HIGH))
-    last = _where(lambda u: ends(u)[0] + math.log(LOW))
-    grid = np.linspace(first, last, 121)
+    def delta(self, u: float) -> float:
+        return math.exp(-self.at(u)[0])
+
+    @cached_property
+    def grid(self) -> np.ndarray:
+        """Points u from delta = HIGH to LOW, as far as the chart goes."""
+        first = _where(lambda u: self.at(u)[0] + math.log(HIGH))
+        return np.linspace(first, _where(lambda u: self.at(u)[0] + math.log(LOW)), 121)
+
+
+def of_fixed_law(law: WeightLaw, which: int = 0) -> list[Window]:
+    """Windows for a law of (G, s) that does not depend on delta, as at t = 0.
+
+    They end at the roots of a function of beta (see `Chart`), and no search over delta is needed.
+    """
+    chart = Chart(law, which)
+    first, last = chart.grid[0], chart.grid[-1]
     # From large beta to small, that is from small delta to large.
-    found = intervals(margin, grid[::-1])
-    return [(delta(a) if a != last else LOW, None if b == first else delta(b)) for a, b in found]
+    found = intervals(chart.margin, chart.grid[::-1])
+    return [(chart.delta(a) if a != last else LOW, None if b == first else chart.delta(b)) for a, b in found]
 
 
 def _where(f: Callable[[float], float]) -> float:

@@ -135,11 +135,15 @@ class Pointwise(NamedTuple):
 
 @functools.lru_cache(maxsize=128)
 def pointwise(sigma: functions.ScalarFunction, loss: functions.ScalarFunction) -> Pointwise:
-    """The pointwise functions of an activation and a loss; derivatives by autodiff, in the dtype of V."""
-    s0 = sigma.call
+    """The pointwise functions of an activation and a loss, compiled."""
+    return Pointwise(*map(jax.jit, forms(sigma.call, loss.call)))
+
+
+def forms(s0: Callable[..., Any], l0: Callable[..., Any]) -> Pointwise:
+    """The pointwise functions of v -> s0(v) and (y, f) -> l0; derivatives by autodiff, in the dtype of V."""
     s1 = jax.grad(s0)
     s2 = jax.grad(s1)
-    l1 = jax.grad(loss.call, argnums=1)
+    l1 = jax.grad(l0, argnums=1)
     l2 = jax.grad(l1, argnums=1)
 
     def each(f: Callable[..., Any], *args: Any) -> Any:
@@ -150,7 +154,7 @@ def pointwise(sigma: functions.ScalarFunction, loss: functions.ScalarFunction) -
         return jnp.mean(a[:, None] * each(s0, V + b[:, None]), axis=0)
 
     def risk(V: Any, y: Any, a: Any, b: Any) -> Any:
-        return each(loss.call, y, output(V, a, b))
+        return each(l0, y, output(V, a, b))
 
     def factor(V: Any, y: Any, a: Any, b: Any) -> Any:
         slope = each(l1, y, output(V, a, b))
@@ -168,4 +172,4 @@ def pointwise(sigma: functions.ScalarFunction, loss: functions.ScalarFunction) -
         bend = a[:, None] * each(l1, y, f) * each(s2, V + b[:, None])
         return cross + jnp.eye(V.shape[0], dtype=V.dtype)[:, :, None] * bend[:, None, :]
 
-    return Pointwise(jax.jit(risk), jax.jit(factor), jax.jit(block), jax.jit(full))
+    return Pointwise(risk, factor, block, full)
