@@ -28,7 +28,7 @@ def plan(knobs):
 TINY = Phenomenon(
     name="tiny",
     question="Is the square of a number its square?",
-    citations=("marchenko-pastur-1967",),
+    citations=("silverstein-choi-1995",),
     equation="Euclid II.4",
     knobs=(
         Knob("delta", "positives", (1.0, 2.0), "numbers to square", full=(1.0, 2.0, 3.0)),

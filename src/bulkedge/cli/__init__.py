@@ -25,21 +25,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(f"{flag_of(error.argument)}: {' '.join(error.message.split())}")
     except MemoryError:
         return _complain("not enough memory; a smaller --dimension, --seeds or --paths needs less")
-    except KeyboardInterrupt:
-        return interrupted("bulkedge", own_process=argv is None)
+    except KeyboardInterrupt as stop:
+        return interrupted("bulkedge", own_process=argv is None, line=str(stop))
     except BrokenPipeError:
         # The reader has gone: let nothing be flushed to it when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
 
 
-def interrupted(program: str, *, own_process: bool) -> int:
+def interrupted(program: str, *, own_process: bool, line: str = "") -> int:
     """Say so in one line. A process of its own ends here and now.
 
     Array programs may still be running on threads of their own, and an interpreter that shuts down under them can
     crash, which would change the exit code.
     """
-    print(f"{program}: interrupted", file=sys.stderr, flush=True)
+    print(f"{program}: {line or 'interrupted'}", file=sys.stderr, flush=True)
     if own_process:
         os._exit(INTERRUPTED)
     return INTERRUPTED
@@ -56,11 +56,17 @@ def _run(argv: list[str], *, own_process: bool) -> int:
     elif isinstance(request, options.Help):
         print(help.text(request.command))
     else:
-        from bulkedge.cli import commands, startup
+        from bulkedge.cli import startup
 
         if own_process:
             startup.prepare()
-        return commands.run(request)
+        if request.command.name in options.COMMANDS:
+            from bulkedge.cli import commands
+
+            return commands.run(request)
+        from bulkedge.cli import laboratory
+
+        return laboratory.run(request)
     return ANSWERED
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from bulkedge.cli.options import COMMANDS, NUMERICS, OUTPUT, PROBLEM, Command, Option
+from bulkedge.cli.options import COMMANDS, NUMERICS, OUTPUT, PROBLEM, Command, Option, commands
 
 WIDTH = 100
 COLUMN = 26
@@ -16,18 +16,24 @@ def text(command: Command | None = None) -> str:
 
 
 def _overview() -> str:
-    rows = [_row(c.name, c.help) for c in COMMANDS.values()]
-    rows.append(_row("version", "print the version"))
-    examples = [f"  bulkedge {c.examples[0]}" for c in COMMANDS.values()]
+    known = commands()
+    problem = [_row(c.name, c.help) for c in COMMANDS.values()]
+    laboratory = [_row(c.name, c.help) for c in known.values() if c.name not in COMMANDS]
+    examples = [f"  bulkedge {c.examples[0]}" for c in known.values()]
     return "\n".join(
         [
             "bulkedge: when, and how, does training find the features?",
             "",
             "usage: bulkedge COMMAND --target EXPR [options]",
+            "       bulkedge run NAME [KNOB=VALUE ...] [options]",
             "       bulkedge COMMAND --help",
             "",
-            "commands",
-            *rows,
+            "about one problem",
+            *problem,
+            "",
+            "the laboratory: phenomena predicted, measured, stored and judged",
+            *laboratory,
+            _row("version", "print the version"),
             "",
             "examples",
             *examples,
@@ -42,7 +48,8 @@ def _command(command: Command) -> str:
     flags = {o.flag for g in groups.values() for o in g}
     mine = [o for o in command.options if o.flag not in flags]
     lines = [f"bulkedge {command.name}: {command.help}", ""]
-    lines += [f"usage: bulkedge {command.name} --target EXPR{_needed(command)} [options]"]
+    subject = command.operands or f"--target EXPR{_needed(command)}"
+    lines += [f"usage: bulkedge {command.name} {subject} [options]"]
     for title, group in {"what to compute": tuple(mine), **groups}.items():
         wanted = {o.flag for o in group}
         shown = [o for o in command.options if o.flag in wanted]

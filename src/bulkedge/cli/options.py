@@ -116,6 +116,8 @@ class Command:
     required: tuple[str, ...] = ()
     one_of: tuple[str, ...] = ()
     """options of which at least one is needed"""
+    operands: str = ""
+    """words that are no options, as the help shows them; collected under `words`"""
 
 
 PROBLEM = (
@@ -259,8 +261,15 @@ COMMANDS = {
 
 def flag_of(name: str) -> str:
     """A Python argument as the option that sets it; any other word as it is."""
-    known = {o.name: o.flag for c in COMMANDS.values() for o in c.options}
+    known = {o.name: o.flag for c in commands().values() for o in c.options}
     return known.get(name, name)
+
+
+def commands() -> dict[str, Command]:
+    """All commands: on one problem, and of the laboratory."""
+    from bulkedge.cli.lab_options import LABORATORY
+
+    return COMMANDS | LABORATORY
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -289,17 +298,18 @@ class Request:
 
 def read(argv: list[str]) -> Request | Help | Version:
     """What an argument list asks for."""
+    known = commands()
     if not argv:
-        raise BadInput("command", f"is missing: one of {', '.join(COMMANDS)} (see bulkedge --help)")
+        raise BadInput("command", f"is missing: one of {', '.join(known)} (see bulkedge --help)")
     first, rest = argv[0], argv[1:]
     if first in ("-h", "--help", "help"):
-        return Help(COMMANDS.get(rest[0]) if rest else None)
+        return Help(known.get(rest[0]) if rest else None)
     if first in ("--version", "version"):
         return Version()
-    if first not in COMMANDS:
-        hint = _nearest(first, list(COMMANDS)) or f"known: {', '.join(COMMANDS)}"
+    if first not in known:
+        hint = _nearest(first, list(known)) or f"known: {', '.join(known)}"
         raise BadInput("command", f"unknown {first[:60]!r}; {hint}")
-    command = COMMANDS[first]
+    command = known[first]
     found = _split(command, rest)
     if found is None:
         return Help(command)
@@ -315,6 +325,9 @@ def _split(command: Command, rest: list[str]) -> dict[str, Any] | None:
     for word in words:
         if word in ("-h", "--help"):
             return None
+        if command.operands and not word.startswith("-"):
+            found.setdefault("words", []).append(word)
+            continue
         flag, equals, value = word.partition("=")
         option = options.get(flag)
         if option is None:
@@ -352,7 +365,7 @@ def _nearest(word: str, known: list[str]) -> str:
 
 
 def _check_needed(command: Command, found: dict[str, Any]) -> None:
-    if "target" not in found:
+    if "target" not in found and any(o.name == "target" for o in command.options):
         raise BadInput("target", 'is required: an expression such as "2*(abs(z) > 0.67449)", or a name')
     for name in command.required:
         if name not in found:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bulkedge.foundation import checks
+from bulkedge.foundation.citations import ENTRIES
 from bulkedge.foundation.errors import BadInput, unknown_name
 
 SIZES = ("quick", "full")
@@ -76,7 +77,9 @@ class Knob:
             low = -(2**62) if self.low is None else int(self.low)
             return checks.integer(self.name, x, low=low, high=None if self.high is None else int(self.high))
         if (self.low is not None and x < self.low) or (self.high is not None and x > self.high):
-            raise BadInput(self.name, f"must be in [{self.low}, {self.high}], not {x:g}")
+            ends = [f"at least {self.low:g}"] if self.low is not None else []
+            ends += [f"at most {self.high:g}"] if self.high is not None else []
+            raise BadInput(self.name, f"must be {' and '.join(ends)}, not {x:g}")
         return x
 
 
@@ -198,6 +201,8 @@ class Phenomenon:
         names = [q.name for p in self.parts for q in p.quantities]
         if len(set(names)) < len(names):
             raise ValueError(f"phenomenon {self.name}: a quantity is declared twice")
+        if unknown := [key for key in self.citations if key not in ENTRIES]:
+            raise ValueError(f"phenomenon {self.name}: {unknown[0]!r} is not in foundation.citations.ENTRIES")
 
     def part(self, name: str) -> Part:
         return next(p for p in self.parts if p.name == name)

@@ -8,6 +8,8 @@ from typing import Any
 _PUBLIC = {
     "run": "bulkedge.lab.running",
     "gather": "bulkedge.lab.running",
+    "default_store": "bulkedge.lab.store",
+    "status": "bulkedge.lab.status",
     "Store": "bulkedge.lab.store",
     "Outcome": "bulkedge.lab.outcome",
 }

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from bulkedge.foundation.phenomenon import Judged, Phenomenon
-from bulkedge.foundation.verdict import UNDECIDED, Verdict, judge, overall, widening
+from bulkedge.foundation.verdict import Verdict, judge, overall, widening
 
 
-def conclude(phenomenon: Phenomenon, dataset: xr.Dataset) -> tuple[str | None, dict[str, Verdict], list[str]]:
-    """The overall verdict (None where nothing is judged), the single ones, and sentences for people."""
+@dataclass(frozen=True)
+class Judgement:
+    """word: the overall verdict, None where nothing is judged. rows: every judged point. sentences: for people."""
+
+    word: str | None
+    verdicts: dict[str, Verdict]
+    rows: list[dict[str, Any]]
+    sentences: list[str]
+
+
+def conclude(phenomenon: Phenomenon, dataset: xr.Dataset) -> Judgement:
+    """The verdict on each judged quantity and over all of them."""
     verdicts: dict[str, Verdict] = {}
+    rows: list[dict[str, Any]] = []
     for pair in phenomenon.judged:
         if pair.measured in dataset and pair.predicted in dataset:
-            verdicts[_name(pair)] = _verdict(phenomenon, pair, dataset)
-    word = overall([v.verdict for v in verdicts.values()]) if verdicts else (UNDECIDED if phenomenon.judged else None)
+            name = _name(pair)
+            verdicts[name], table = _verdict(phenomenon, pair, dataset)
+            rows += [{"quantity": name, **row} for row in table]
+    word = overall([v.verdict for v in verdicts.values()]) if phenomenon.judged else None
     sentences = [v.sentence for v in verdicts.values()]
     if phenomenon.conclude is not None:
         sentences += phenomenon.conclude(dataset)
-    return word, verdicts, sentences
+    return Judgement(word, verdicts, rows, sentences)
 
 
 def with_limits(phenomenon: Phenomenon, dataset: xr.Dataset) -> xr.Dataset:
@@ -36,7 +50,8 @@ def _name(pair: Judged) -> str:
     return pair.name or f"{pair.measured.replace('_', ' ')} against {pair.predicted.replace('_', ' ')}"
 
 
-def _verdict(phenomenon: Phenomenon, pair: Judged, dataset: xr.Dataset) -> Verdict:
+def _verdict(phenomenon: Phenomenon, pair: Judged, dataset: xr.Dataset) -> tuple[Verdict, list[dict[str, Any]]]:
+    """The verdict, and a row for each point that has both a prediction and a measurement."""
     there = dataset
     for axis, wanted in (pair.where or {}).items():
         there = there.sel({axis: wanted})
@@ -45,13 +60,21 @@ def _verdict(phenomenon: Phenomenon, pair: Judged, dataset: xr.Dataset) -> Verdi
     columns = {name: there[name] for name in names}
     if pair.drift is not None:
         columns["drift"] = xr.DataArray(pair.drift(there))
-    flat = [np.ravel(column.values) for column in xr.broadcast(*columns.values())]
-    p, sp, p_runs, q, sq, q_runs, *drift = flat
-    seen = (p_runs > 0) & (q_runs > 0)
+    wide = xr.broadcast(*columns.values())
+    p, sp, p_runs, q, sq, q_runs, *drift = (np.ravel(column.values) for column in wide)
+    seen = np.flatnonzero((p_runs > 0) & (q_runs > 0))
     if pair.law is None:
         sq = _widened(phenomenon, pair.measured, sq, q_runs)
     allowed: Any = drift[0][seen] if drift else 0.0
-    return judge(p[seen], sp[seen], q[seen], sq[seen], scale=pair.scale, drift=allowed, name=_name(pair))
+    verdict = judge(p[seen], sp[seen], q[seen], sq[seen], scale=pair.scale, drift=allowed, name=_name(pair))
+    rows = []
+    for i, word in zip(seen, verdict.points, strict=True):
+        place = np.unravel_index(i, wide[0].shape)
+        point = {str(d): wide[0][d].values[n].item() for d, n in zip(wide[0].dims, place, strict=True)}
+        numbers = (p[i], sp[i], q[i], sq[i])
+        entries = zip(("predicted", "predicted_stderr", "measured", "measured_stderr"), numbers, strict=True)
+        rows.append({"point": point, **{name: float(x) for name, x in entries}, "verdict": word})
+    return verdict, rows
 
 
 def _widened(phenomenon: Phenomenon, name: str, errors: np.ndarray, runs: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import xarray as xr
 
+from bulkedge.foundation.phenomenon import Phenomenon
 from bulkedge.foundation.result import Result, jsonable
 from bulkedge.foundation.verdict import Verdict
 
@@ -29,12 +30,25 @@ class Outcome(Result):
     verdict: str | None
     sentences: list[str]
     verdicts: dict[str, Verdict]
+    rows: list[dict[str, Any]]
     dataset: xr.Dataset
     done: int
     total: int
     failures: list[dict[str, Any]]
     seconds: float
     store: str
+    declared: Phenomenon | None = dataclasses.field(default=None, repr=False, compare=False)
+    """The phenomenon itself; not part of the dictionary."""
+
+    def keys(self) -> list[str]:
+        names = super().keys()
+        return [name for name in names if name != "declared"]
+
+    def declaration(self) -> Phenomenon:
+        """What it was declared as."""
+        from bulkedge.lab.plan import locate
+
+        return self.declared or locate(self.phenomenon)
 
     def cite(self) -> str:
         """BibTeX of what the phenomenon rests on."""

@@ -39,6 +39,13 @@ def locate(phenomenon: str | Phenomenon) -> Phenomenon:
     return registry.find(str(phenomenon).strip().lower().replace("_", "-"))
 
 
+def names() -> list[str]:
+    """The names of all phenomena, of this package and of others."""
+    import bulkedge.phenomena  # noqa: F401
+
+    return registry.names()
+
+
 def make(phenomenon: str | Phenomenon, size: str = "quick", knobs: Mapping[str, Any] | None = None) -> Plan:
     """The plan. Raises BadInput for a name, knob or value that is not known."""
     found = locate(phenomenon)

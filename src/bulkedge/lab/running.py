@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from bulkedge.foundation.phenomenon import Phenomenon
@@ -21,7 +19,7 @@ from bulkedge.lab.judging import conclude, with_limits
 from bulkedge.lab.outcome import Outcome
 from bulkedge.lab.plan import Plan
 from bulkedge.lab.record import Task
-from bulkedge.lab.store import Damaged, Store, unusable
+from bulkedge.lab.store import Damaged, Store, default_store, unusable
 from bulkedge.lab.work import Report, compute_all, keep
 
 ATTEMPTS = 2
@@ -108,11 +106,6 @@ def gather(phenomenon: str | Phenomenon, *, size: str = "quick", store: Any = No
     plan = plans.make(phenomenon, size, knobs)
     folder = Store(default_store() if store is None else store, write=False)
     return _outcome(plan, folder, plan.tasks)
-
-
-def default_store() -> Path:
-    """The folder of the variable BULKEDGE_STORE, or bulkedge-store in the current one."""
-    return Path(os.environ.get("BULKEDGE_STORE") or "bulkedge-store")
 
 
 @contextlib.contextmanager
@@ -207,7 +200,7 @@ def _outcome(plan: Plan, store: Store, asked: Sequence[Task]) -> Outcome:
         {"unit": by_key[f["key"]].title, "error": f["error"]} for f in store.failures() if f.get("key") in by_key
     ]
     dataset = with_limits(plan.phenomenon, assemble(plan.phenomenon, plan.tasks, results))
-    word, verdicts, sentences = conclude(plan.phenomenon, dataset)
+    judgement = conclude(plan.phenomenon, dataset)
     left = [task for task in asked if task.key not in results]
     warnings = [f"{len(results)} of {len(plan.tasks)} units are there; the rest is left out"] if left else []
     warnings += [f"a run was damaged and is left out: {line}" for line in lost]
@@ -217,9 +210,10 @@ def _outcome(plan: Plan, store: Store, asked: Sequence[Task]) -> Outcome:
         references=list(plan.phenomenon.citations),
         size=plan.size,
         settings=plan.settings,
-        verdict=word,
-        sentences=sentences,
-        verdicts=verdicts,
+        verdict=judgement.word,
+        sentences=judgement.sentences,
+        verdicts=judgement.verdicts,
+        rows=judgement.rows,
         dataset=dataset,
         done=len(results),
         total=len(plan.tasks),
@@ -228,4 +222,5 @@ def _outcome(plan: Plan, store: Store, asked: Sequence[Task]) -> Outcome:
         store=str(store.path),
         status=Status.INCOMPLETE if left else Status.CONVERGED,
         warnings=warnings,
+        declared=plan.phenomenon,
     )

@@ -44,6 +44,11 @@ MIGRATIONS: dict[int, Any] = {}
 """{schema: function(path) that brings a store of that schema to the next one}"""
 
 
+def default_store() -> Path:
+    """The folder of the variable BULKEDGE_STORE, or bulkedge-store in the current one."""
+    return Path(os.environ.get("BULKEDGE_STORE") or "bulkedge-store")
+
+
 class Damaged(Exception):
     """A run file that does not hold what it says."""
 
@@ -79,10 +84,10 @@ class Store:
         if free < LEAST_FREE:
             raise BadInput("store", f"the disk of {str(self.path)[:200]!r} is full: {free / 1e6:.1f} MB are free")
         probe = self.path / "partial" / f"probe.{_own_name()}"
-        self._write(probe, b"\0" * 4096)
+        self.write(probe, b"\0" * 4096)
         probe.unlink(missing_ok=True)
         if not mark.exists():
-            self._write(mark, json.dumps({"format": FORMAT, "schema": SCHEMA}).encode())
+            self.write(mark, json.dumps({"format": FORMAT, "schema": SCHEMA}).encode())
         self._sweep()
 
     def _check_schema(self) -> None:
@@ -97,7 +102,7 @@ class Store:
         while schema in MIGRATIONS and schema < SCHEMA:
             MIGRATIONS[schema](self.path)
             schema += 1
-            self._write(self.path / "store.json", json.dumps({"format": FORMAT, "schema": schema}).encode())
+            self.write(self.path / "store.json", json.dumps({"format": FORMAT, "schema": schema}).encode())
         if schema != SCHEMA:
             raise BadInput(
                 "store",
@@ -120,21 +125,21 @@ class Store:
             np.savez_compressed(stream, **named)
             content["arrays"] = hashlib.sha256(stream.getvalue()).hexdigest()
             # Named by its content: a writer of the same run on another machine cannot exchange it for other bytes.
-            self._write(_arrays(target, content["arrays"]), stream.getvalue())
+            self.write(_arrays(target, content["arrays"]), stream.getvalue())
         text = json.dumps({**content, "digest": digest(content)}, allow_nan=False, sort_keys=True)
-        self._write(target, text.encode())
+        self.write(target, text.encode())
         self._failure(header["key"]).unlink(missing_ok=True)
 
     def put_failure(self, header: Mapping[str, Any], error: str) -> None:
         """Keep the error of a unit."""
         content = {**header, "error": error[:4000]}
-        self._write(self._failure(header["key"]), json.dumps(content, allow_nan=False).encode())
+        self.write(self._failure(header["key"]), json.dumps(content, allow_nan=False).encode())
 
     def remember(self, plan: Mapping[str, Any]) -> None:
         """Keep what was asked for; the file's time is when that was last done."""
         target = self.path / "plans" / f"{plan['key']}.json"
         try:
-            self._write(target, json.dumps({**plan, "schema": SCHEMA}, allow_nan=False).encode())
+            self.write(target, json.dumps({**plan, "schema": SCHEMA}, allow_nan=False).encode())
         except OSError as error:
             raise unusable(self.path, error) from None
 
@@ -147,7 +152,8 @@ class Store:
                 found.append((path.stat().st_mtime, path.name, json.loads(path.read_bytes())))
         return [plan for _, _, plan in sorted(found, key=lambda entry: entry[:2], reverse=True)]
 
-    def _write(self, target: Path, content: bytes) -> None:
+    def write(self, target: Path, content: bytes) -> None:
+        """Put a file there, whole or not at all."""
         partial = self.path / "partial" / _own_name(next(_count))
         try:
             with open(partial, "xb") as file:

@@ -15,6 +15,7 @@ _DRAWERS = {
     "Trajectory": ("bulkedge.show.curves", "curves"),
     "Simulation": ("bulkedge.show.simulations", "simulations"),
     "Comparison": ("bulkedge.show.comparison", "comparisons"),
+    "Outcome": ("bulkedge.show.phenomena", "outcomes"),
 }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import html
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
@@ -14,7 +12,7 @@ import bulkedge
 from bulkedge.foundation.answers import Comparison, Spectrum, Threshold
 from bulkedge.foundation.citations import cite
 from bulkedge.show import comparison as figures
-from bulkedge.show import draw, style
+from bulkedge.show import draw, frame
 from bulkedge.show.formats import writable
 from bulkedge.show.numbers import (
     MISSING,
@@ -27,28 +25,6 @@ from bulkedge.show.numbers import (
     verdict_line,
 )
 
-_CSS = """
-:root { color-scheme: light dark; --ink: #1b1b1b; --soft: #5b5b5b; --page: #fdfdfc; --line: #d9d9d4; --card: #f3f3f0;
-  --agrees: #00704f; --disagrees: #b34700; --undecided: #6b5b00; }
-@media (prefers-color-scheme: dark) { :root { --ink: #ececec; --soft: #a8a8a8; --page: #161618; --line: #3a3a3d;
-  --card: #212124; --agrees: #4fd1a5; --disagrees: #ff9b57; --undecided: #e2c94d; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 60rem; padding: 2.5rem 1.25rem 4rem; background: var(--page); color: var(--ink);
-  font: 1.0625rem/1.55 Georgia, "Times New Roman", serif; }
-h1 { font-size: 1.8rem; line-height: 1.2; margin: 0 0 .75rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
-.answer { font-size: 1.15rem; margin: 0 0 1rem; } .soft, figcaption, footer { color: var(--soft); font-size: .92rem; }
-.verdict { border-left: .3rem solid; padding: .5rem .9rem; background: var(--card); }
-.agrees { color: var(--agrees); } .disagrees { color: var(--disagrees); } .undecided { color: var(--undecided); }
-.verdict b { text-transform: capitalize; } .verdict span { color: var(--ink); }
-figure { margin: 1.2rem 0; } img { display: block; width: 100%; background: #fff; border: 1px solid var(--line);
-  border-radius: .3rem; padding: .6rem; }
-figcaption { margin-top: .4rem; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .95rem; }
-th, td { text-align: right; padding: .22rem .7rem; border-bottom: 1px solid var(--line); white-space: nowrap;
-  font-variant-numeric: tabular-nums; } th:first-child, td:first-child { text-align: left; }
-pre { background: var(--card); padding: .8rem 1rem; overflow-x: auto; border-radius: .3rem; font-size: .85rem; }
-details { margin-top: 1rem; } summary { cursor: pointer; }
-"""
 _PACKAGES = ("jax", "numpy", "scipy", "matplotlib")
 
 
@@ -70,31 +46,27 @@ def page(
     question = f"Does training find the features of {comparison.problem.get('target', 'this target')}?"
     papers = [*comparison.citations, *(key for t in found for key in t.citations)]
     body = [
-        f"<h1>{_text(question)}</h1>",
-        f'<p class="answer">{_text(answer(comparison, found))}</p>',
-        f'<p class="soft">{_text(problem_line(comparison.problem))}; samples per dimension δ = '
-        f"{_text(plain(comparison.delta))}, dimension d = {comparison.dimension}, "
+        f"<h1>{frame.text(question)}</h1>",
+        f'<p class="answer">{frame.text(answer(comparison, found))}</p>',
+        f'<p class="soft">{frame.text(problem_line(comparison.problem))}; samples per dimension δ = '
+        f"{frame.text(plain(comparison.delta))}, dimension d = {comparison.dimension}, "
         f"{len(comparison.simulation.seeds)} networks trained.</p>",
-        f'<p class="verdict {_text(comparison.verdict)}"><b>{_text(comparison.verdict)}.</b> '
-        f"<span>{_text(verdict_line(comparison.verdicts) or comparison.sentence)}.</span></p>",
+        f'<p class="verdict {frame.text(comparison.verdict)}"><b>{frame.text(comparison.verdict)}.</b> '
+        f"<span>{frame.text(verdict_line(comparison.verdicts) or comparison.sentence)}.</span></p>",
         _warnings([comparison, *found]),
         *_figures(comparison, found),
         "<h2>Prediction and measurement</h2>",
         *_rows_tables(comparison.rows),
         _verdict_list(comparison.verdicts),
         "<h2>How this page was made</h2>",
-        f"<pre>{_text(command)}</pre>" if command else "",
-        f'<p class="soft">{_text(versions())}. The networks were trained in '
-        f"{_text(plain(comparison.simulation.seconds, 3))} s on {_text(comparison.simulation.data)} data.</p>",
-        f"<details><summary>What the prediction rests on (BibTeX)</summary><pre>{_text(cite(*papers))}</pre></details>",
+        f"<pre>{frame.text(command)}</pre>" if command else "",
+        f'<p class="soft">{frame.text(versions())}. The networks were trained in '
+        f"{frame.text(plain(comparison.simulation.seconds, 3))} s on "
+        f"{frame.text(comparison.simulation.data)} data.</p>",
+        "<details><summary>What the prediction rests on (BibTeX)</summary>"
+        f"<pre>{frame.text(cite(*papers))}</pre></details>",
     ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_text(question)}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(part for part in body if part)
-        + "\n</main>\n</body>\n</html>\n"
-    )
+    return frame.document(question, body)
 
 
 def answer(comparison: Comparison, thresholds: Sequence[Threshold] = ()) -> str:
@@ -144,7 +116,7 @@ def _figures(comparison: Comparison, thresholds: Sequence[Threshold]) -> list[st
     parts = []
     if thresholds:
         parts.append(
-            _figure(
+            frame.picture(
                 draw(list(thresholds)),
                 "Where in δ the Hessian has a negative outlier along the features (shaded), the threshold, and the "
                 "least δ at which any efficient method is known to work (dashed).",
@@ -153,7 +125,7 @@ def _figures(comparison: Comparison, thresholds: Sequence[Threshold]) -> list[st
             )
         )
     parts.append(
-        _figure(
+        frame.picture(
             figures.comparisons([comparison], part="curves"),
             "Training: exact theory as lines (band: one standard error of its sampling), networks really trained as "
             "points (bars: one standard error over seeds; thin lines: single runs).",
@@ -162,7 +134,7 @@ def _figures(comparison: Comparison, thresholds: Sequence[Threshold]) -> list[st
     )
     if comparison.spectra:
         parts.append(
-            _figure(
+            frame.picture(
                 figures.comparisons([comparison], part="spectra"),
                 "Spectrum of the Hessian: the bulk and its edges, predicted outliers as stems whose height is the "
                 "squared overlap of the eigenvector (right axis), and the lowest measured eigenpairs as circles.",
@@ -170,14 +142,6 @@ def _figures(comparison: Comparison, thresholds: Sequence[Threshold]) -> list[st
             )
         )
     return parts
-
-
-def _figure(figure: Any, caption: str, alt: str, width: str = "100%") -> str:
-    picture = base64.b64encode(style.to_bytes(figure, "svg")).decode("ascii")
-    return (
-        f'<figure style="max-width:{width}"><img alt="{_text(alt)}" src="data:image/svg+xml;base64,{picture}">'
-        f"<figcaption>{_text(caption)}</figcaption></figure>"
-    )
 
 
 def _rows_tables(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -194,12 +158,12 @@ def _rows_table(rows: Iterable[Mapping[str, Any]]) -> str:
     body = []
     for row in rows:
         cells = [
-            _text(quantity_name(row["quantity"])),
-            _text(time_name(row.get("time"))),
-            _text(uncertain(row.get("predicted"), row.get("predicted_stderr"))),
-            _text(uncertain(row.get("measured"), row.get("measured_stderr"))),
+            frame.text(quantity_name(row["quantity"])),
+            frame.text(time_name(row.get("time"))),
+            frame.text(uncertain(row.get("predicted"), row.get("predicted_stderr"))),
+            frame.text(uncertain(row.get("measured"), row.get("measured_stderr"))),
         ]
-        verdict = _text(row.get("verdict") or MISSING)
+        verdict = frame.text(row.get("verdict") or MISSING)
         columns = "".join(f"<td>{c}</td>" for c in cells)
         body.append(f'<tr>{columns}<td class="{verdict}">{verdict}</td></tr>')
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
@@ -207,15 +171,11 @@ def _rows_table(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def _verdict_list(verdicts: Mapping[str, Any]) -> str:
     sentences = [v["sentence"] for v in verdicts.values() if "sentence" in v.keys()]  # noqa: SIM118 (also a Record)
-    return "<ul>" + "".join(f"<li>{_text(s)}</li>" for s in sentences) + "</ul>" if sentences else ""
+    return "<ul>" + "".join(f"<li>{frame.text(s)}</li>" for s in sentences) + "</ul>" if sentences else ""
 
 
 def _warnings(results: Sequence[Any]) -> str:
     said = dict.fromkeys(
         [w for r in results for w in r.warnings] + [r.status.sentence for r in results if not r.status.ok]
     )
-    return "<ul>" + "".join(f"<li>{_text(w)}</li>" for w in said) + "</ul>" if said else ""
-
-
-def _text(value: Any) -> str:
-    return html.escape(str(value), quote=True)
+    return "<ul>" + "".join(f"<li>{frame.text(w)}</li>" for w in said) + "</ul>" if said else ""
