@@ -1,5 +1,10 @@
 """Small phenomena for the tests of the laboratory; workers import this module by its name."""
 
+import os
+import signal
+import time
+from pathlib import Path
+
 import numpy as np
 
 from bulkedge.foundation.phenomenon import Judged, Knob, Mark, Panel, Part, Phenomenon, Quantity, grid
@@ -76,4 +81,51 @@ TINY = Phenomenon(
     ),
     judged=(Judged("seen", "expected", name="square"), Judged("loss", "expected_loss", scale=1.0)),
     conclude=lambda table: [f"the largest square is {float(table.seen.max()):.1f}"],
+)
+
+
+# --- a part that behaves badly ---
+
+
+ODD = True
+
+
+def troubled(number, how, folder, seconds, seed):
+    """Unit 2 misbehaves; `folder` counts how often each unit was begun."""
+    with open(Path(folder) / f"{number}-{seed}", "a") as file:
+        file.write("x")
+    time.sleep(seconds)
+    if number == 2 and how == "raises" and ODD:
+        raise ValueError("two is odd")
+    if number == 2 and how == "memory":
+        raise MemoryError("no room for two")
+    if number == 2 and how == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if number == 2 and how == "dies once" and len((Path(folder) / f"{number}-{seed}").read_text()) < 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if number == 2 and how == "wrong shape":
+        return {"value": [1.0, 2.0]}
+    return {"value": float(number), "worker": float(os.getpid())}
+
+
+def _troubled_plan(knobs):
+    fixed = {name: knobs[name] for name in ("how", "folder", "seconds")}
+    return grid("unit", {"number": range(knobs["units"])}, range(knobs["seeds"]), **fixed)
+
+
+TROUBLED = Phenomenon(
+    name="troubled",
+    question="What happens when a unit fails?",
+    citations=(),
+    equation="none",
+    knobs=(
+        Knob("how", "text", "well", "what unit 2 does"),
+        Knob("folder", "text", ".", "where units are counted"),
+        Knob("seconds", "number", 0.0, "of each unit"),
+        Knob("units", "integer", 5, "how many", low=1),
+        Knob("seeds", "integer", 1, "of each", low=1),
+    ),
+    parts=(Part("unit", "measured", troubled, ("number",), (Quantity("value"), Quantity("worker", over="first"))),),
+    plan=_troubled_plan,
+    panels=(),
 )

@@ -25,7 +25,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,8 @@ from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem, pointwise
 
 RANK_TOLERANCE = 1e-3
+SAMPLE = np.float32
+"""What is kept of every sample, whose rounding is far below the sampling error; kernels are float64."""
 _BOUND = 1e8
 """|V|^2 averaged over samples beyond which the dynamics has diverged."""
 
@@ -98,13 +100,13 @@ class Run:
     def preactivations(self, t: int) -> Any:
         """V(t) of every sample, shape (m, N)."""
         with jax.enable_x64(True):
-            return jnp.asarray(self.kernels.c[t]) @ self.x
+            return jnp.asarray(self.kernels.c[t]) @ jnp.asarray(self.x, float)
 
     def weights(self, t: int, hessian: str = "block") -> np.ndarray:
         """Hessian weights of every sample at t: (m, N) per neuron, (m, m, N) for the full Hessian (theory 1.2)."""
         with jax.enable_x64(True):
             form = getattr(self.problem.pointwise, hessian)
-            return np.asarray(form(self.preactivations(t), self.y, *map(jnp.asarray, self.problem.layer)))
+            return np.asarray(form(self.preactivations(t), jnp.asarray(self.y), *map(jnp.asarray, self.problem.layer)))
 
 
 def solve(
@@ -141,41 +143,78 @@ def solve(
         batch = None if problem.batch == 1.0 else coins(steps, n, problem.batch, seed)
         most = max(1, steps) * m
         rank = min(most, (12 if batch is None else steps) * m)
+        form = _compiled(problem.network.sigma, problem.loss_function)
+        numbers = {
+            "a": jnp.asarray(problem.layer[0]),
+            "b": jnp.asarray(problem.layer[1]),
+            "eta": problem.step_size,
+            "decay": problem.weight_decay,
+            "momentum": problem.momentum,
+            "delta": delta,
+            "memory": float(memory),
+            "tolerance": rank_tolerance,
+            "frozen": jnp.asarray(frozen),
+        }
+        outside = (None if batch is None else jnp.asarray(batch), jnp.asarray(push))
+
+        def draw(first: int, count: int) -> np.ndarray:
+            rows = gaussians(range(first, first + count), n // 2 if paired else n, seed)
+            return np.concatenate([rows, rows], axis=1) if paired else rows
+
+        latent = draw(0, k + 1)
+        if paired:
+            latent[:k, n // 2 :] -= 2.0 * still @ latent[:k, n // 2 :]
+        z, e = latent[:k], latent[k]
+        y, spare = problem.labels(z.T, e), draw(k + 1, m)
+        samples = tuple(jnp.asarray(v, SAMPLE) for v in (z, y, spare))
+        state = _begin(jnp.asarray(draw(k + 1 + m, m), SAMPLE), samples[0], jnp.asarray(start), steps)
+        noise = jnp.zeros((0, n), SAMPLE)
         while True:
-            rows = gaussians(k + 1 + 2 * m + rank, n // 2 if paired else n, seed)
-            if paired:
-                rows = np.concatenate([rows, rows], axis=1)
-                rows[:k, n // 2 :] -= 2.0 * still @ rows[:k, n // 2 :]
-            z, e = rows[:k], rows[k]
-            y = jnp.asarray(problem.labels(z.T, e))
-            out = _scan(problem.network.sigma, problem.loss_function)(
-                jnp.asarray(rows[k + 1 :]),
-                jnp.asarray(z),
-                y,
-                (None if batch is None else jnp.asarray(batch), jnp.asarray(push)),
-                jnp.asarray(start),
-                jnp.asarray(frozen),
-                {
-                    "a": jnp.asarray(problem.layer[0]),
-                    "b": jnp.asarray(problem.layer[1]),
-                    "eta": problem.step_size,
-                    "decay": problem.weight_decay,
-                    "momentum": problem.momentum,
-                    "delta": delta,
-                    "memory": float(memory),
-                    "tolerance": rank_tolerance,
-                },
-                steps,
-            )
-            full = int(out["born"][-1]) + m > rank if steps else False
-            if rank == most or not full:
+            known = noise.shape[0]
+            noise = jnp.concatenate([noise, jnp.asarray(draw(k + 1 + 2 * m + known, rank - known), SAMPLE)])
+            state = form.advance(_widened(state, rank), noise, samples, outside, numbers)
+            if int(state["t"]) == steps:
                 break
             rank = min(most, 2 * rank)
-        return _collect(problem, delta, z, y, batch, out, steps)
+        return _collect(problem, delta, form.finish(state, samples, numbers), z, y, batch, steps)
+
+
+def _begin(first: Any, z: Any, start: Any, steps: int) -> dict[str, Any]:
+    """Before the first step: no left direction, and of the right ones the latent and the initial."""
+    m, k = start.shape
+    length = jnp.sqrt(jnp.maximum(0.0, 1.0 - jnp.sum(start**2, axis=1)))
+    c = jnp.concatenate([start, jnp.diag(length)], axis=1)
+    return {
+        "t": jnp.zeros((), int),
+        "count": jnp.zeros((), int),
+        "x": jnp.concatenate([z, first]),
+        "f": jnp.zeros((0, z.shape[1]), z.dtype),
+        "now": c,
+        "before": c,
+        "c": jnp.zeros((steps + 1, m, k + m)),
+        "mix": jnp.zeros((steps, m, 0)),
+        "turn": jnp.zeros((steps, m, m)),
+        "born": jnp.zeros(steps + 1, int),
+        **{name: jnp.zeros(steps + 1) for name in ("train", "test", "size")},
+    }
+
+
+def _widened(state: dict[str, Any], rank: int) -> dict[str, Any]:
+    """The same with room for `rank` left directions."""
+    more = rank - state["f"].shape[0]
+
+    def longer(v: Any, axis: int) -> Any:
+        return jnp.pad(v, [(0, more if i == axis else 0) for i in range(v.ndim)])
+
+    return (
+        state
+        | {name: longer(state[name], 0) for name in ("x", "f")}
+        | {name: longer(state[name], state[name].ndim - 1) for name in ("now", "before", "c", "mix")}
+    )
 
 
 def _collect(
-    problem: Problem, delta: float, z: np.ndarray, y: Any, batch: np.ndarray | None, out: dict[str, Any], steps: int
+    problem: Problem, delta: float, out: dict[str, Any], z: np.ndarray, y: Any, batch: np.ndarray | None, steps: int
 ) -> Run:
     """Cut the buffers to what was used, and the times to those before a divergence."""
     size = np.asarray(out["size"])
@@ -206,73 +245,93 @@ def _collect(
     )
 
 
+class _Compiled(NamedTuple):
+    """Jitted: as many steps as the room for left directions allows, and the last look."""
+
+    advance: Callable[..., dict[str, Any]]
+    finish: Callable[..., dict[str, Any]]
+
+
 @functools.lru_cache(maxsize=64)
-def _scan(sigma: functions.ScalarFunction, loss: functions.ScalarFunction) -> Callable[..., dict[str, Any]]:
+def _compiled(sigma: functions.ScalarFunction, loss: functions.ScalarFunction) -> _Compiled:
     form = pointwise(sigma, loss)
 
-    def run(
-        noise: Any, z: Any, y: Any, outside: Any, start: Any, frozen: Any, p: dict[str, Any], steps: int
+    def inner(g: Any, rows: Any) -> Any:
+        """E[g row] over the samples, (m, rows). Row by row: on a CPU a product of two matrices is slower here."""
+        return jnp.stack([rows @ one for one in g]).astype(float) / g.shape[1]
+
+    def look(state: dict[str, Any], samples: tuple[Any, ...], p: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """V(t), and what is recorded at t."""
+        (z, y, spare), c, t = samples, state["now"], state["t"]
+        m, k = c.shape[0], z.shape[0]
+        v = c.astype(SAMPLE) @ state["x"]
+        rest = c[:, k:] @ c[:, k:].T
+        root = jnp.linalg.cholesky(rest + 1e-13 * (1e-300 + jnp.trace(rest)) * jnp.eye(m))
+        fresh = c[:, :k].astype(SAMPLE) @ z + root.astype(SAMPLE) @ spare
+        layer = p["a"].astype(SAMPLE), p["b"].astype(SAMPLE)
+        seen = {
+            "c": c,
+            "train": jnp.mean(form.risk(v, y, *layer), dtype=float),
+            "test": jnp.mean(form.risk(fresh, y, *layer), dtype=float),
+            "size": jnp.mean(v * v, dtype=float),
+            "born": state["count"],
+        }
+        return v, {name: state[name].at[t].set(value) for name, value in seen.items()}
+
+    def step(
+        state: dict[str, Any], noise: Any, samples: tuple[Any, ...], outside: tuple[Any, Any], p: dict[str, Any]
     ) -> dict[str, Any]:
-        n, (m, k) = y.size, start.shape
-        spare, first, noise = noise[:m], noise[m : 2 * m], noise[2 * m :]
-        rank = noise.shape[0]
-        x = jnp.concatenate([z, first, jnp.zeros((rank, n))])
-        f = jnp.zeros((rank, n))
-        length = jnp.sqrt(jnp.maximum(0.0, 1.0 - jnp.sum(start**2, axis=1)))
-        c = jnp.concatenate([start, jnp.diag(length), jnp.zeros((m, rank))], axis=1)
+        x, f, c, t, count = (state[name] for name in ("x", "f", "now", "t", "count"))
+        (m, k), (coins, push) = (c.shape[0], samples[0].shape[0]), outside
+        v, seen = look(state, samples, p)
+        layer = p["a"].astype(SAMPLE), p["b"].astype(SAMPLE)
+        g = (p["eta"] * form.factor(v, samples[1], *layer)).astype(SAMPLE)
+        if coins is not None:
+            g = g * coins[t]
+        # In the limit the fresh noise xi is orthogonal to every f so far; among N samples it is made so.
+        left = jnp.concatenate([g, jax.lax.dynamic_slice(noise, (count, 0), g.shape)])
+        mix = jnp.zeros((m, f.shape[0]))
+        # Twice: what one pass leaves grows from step to step by the inverse of what is new in a gradient.
+        for _ in range(2):
+            along = inner(left, f)
+            mix, left = mix + along[:m], left - along.astype(SAMPLE) @ f
+        r, xi = jnp.split(left, 2)
+        value, vector = jnp.linalg.eigh(inner(r, r))
+        value, vector = value[::-1], vector[:, ::-1]
+        keep = value > p["tolerance"] ** 2 * jnp.mean(g * g, dtype=float)
+        turn = jnp.where(keep, 1.0 / jnp.sqrt(jnp.where(keep, value, 1.0)), 0.0)[:, None] * vector.T
+        new = turn.astype(SAMPLE) @ r
+        xi = jnp.where(keep[:, None], xi - inner(xi, new).astype(SAMPLE) @ new, 0.0)
+        born = xi - (p["memory"] / jnp.sqrt(p["delta"])).astype(SAMPLE) * new
+        x = jax.lax.dynamic_update_slice(x, born, (k + m + count, 0))
+        slope = inner(g, x)
+        # X_u holds minus f_u/sqrt(delta) twice over: as memory in V, and here as the noise of the gradient.
+        full = jax.lax.dynamic_update_slice(mix, inner(g, new), (0, count))
+        slope = slope.at[:, k + m :].add((p["memory"] - 1.0) * full / jnp.sqrt(p["delta"]))
+        slope = slope.at[:, :k].add(-slope[:, :k] @ p["frozen"])
+        then = (1.0 - p["eta"] * p["decay"]) * c - slope + p["momentum"] * (c - state["before"])
+        return {
+            **state,
+            **seen,
+            "t": t + 1,
+            "count": count + jnp.sum(keep),
+            "x": x,
+            "f": jax.lax.dynamic_update_slice(f, new, (count, 0)),
+            "now": then.at[:, :k].add(push[t]),
+            "before": c,
+            "mix": state["mix"].at[t].set(mix),
+            "turn": state["turn"].at[t].set(turn),
+        }
 
-        def inner(g: Any, rows: Any) -> Any:
-            """E[g row] over the samples, (m, rows); in this order it is the fast product."""
-            return (rows @ g.T).T / n
+    def advance(state: dict[str, Any], noise: Any, *rest: Any) -> dict[str, Any]:
+        (m, steps), rank = state["turn"].shape[1::-1], noise.shape[0]
 
-        def look(c: Any, x: Any) -> tuple[Any, dict[str, Any]]:
-            v = c @ x
-            rest = c[:, k:] @ c[:, k:].T
-            root = jnp.linalg.cholesky(rest + 1e-13 * (1e-300 + jnp.trace(rest)) * jnp.eye(m))
-            fresh = c[:, :k] @ z + root @ spare
-            return v, {
-                "c": c,
-                "train": jnp.mean(form.risk(v, y, p["a"], p["b"])),
-                "test": jnp.mean(form.risk(fresh, y, p["a"], p["b"])),
-                "size": jnp.mean(v * v),
-            }
+        def more(state: dict[str, Any]) -> Any:
+            return (state["t"] < steps) & (state["count"] + m <= rank)
 
-        def step(carry: Any, forced: Any) -> tuple[Any, dict[str, Any]]:
-            coin, push = forced
-            c, before, x, f, count = carry
-            v, seen = look(c, x)
-            g = p["eta"] * form.factor(v, y, p["a"], p["b"])
-            if coin is not None:
-                g = g * coin
-            mix = inner(g, f)
-            r = g - mix @ f
-            again = inner(r, f)
-            r = r - again @ f
-            value, vector = jnp.linalg.eigh(inner(r, r))
-            value, vector = value[::-1], vector[:, ::-1]
-            keep = value > p["tolerance"] ** 2 * jnp.mean(g * g)
-            turn = jnp.where(keep, 1.0 / jnp.sqrt(jnp.where(keep, value, 1.0)), 0.0)[:, None] * vector.T
-            new = turn @ r
-            f = jax.lax.dynamic_update_slice(f, new, (count, 0))
-            xi = jax.lax.dynamic_slice(noise, (count, 0), (m, n))
-            # In the limit xi is orthogonal to every f so far; among N samples it is made so.
-            xi = jnp.where(keep[:, None], xi - inner(xi, f) @ f, 0.0)
-            x = jax.lax.dynamic_update_slice(x, xi - p["memory"] * new / jnp.sqrt(p["delta"]), (k + m + count, 0))
-            slope = inner(g, x)
-            # X_u holds minus f_u/sqrt(delta) twice over: as memory in V, and here as the noise of the gradient.
-            noise_part = (1.0 - p["memory"]) * inner(g, f) / jnp.sqrt(p["delta"])
-            slope = slope.at[:, k + m :].add(-noise_part)
-            slope = slope.at[:, :k].add(-slope[:, :k] @ frozen)
-            then = (1.0 - p["eta"] * p["decay"]) * c - slope + p["momentum"] * (c - before)
-            then = then.at[:, :k].add(push)
-            seen |= {"mix": mix + again, "turn": turn, "born": count}
-            return (then, c, x, f, count + jnp.sum(keep)), seen
+        return jax.lax.while_loop(more, lambda state: step(state, noise, *rest), state)
 
-        carry = (c, c, x, f, jnp.zeros((), int))
-        (c, _, x, f, count), seen = jax.lax.scan(step, carry, outside, length=steps)
-        _, end = look(c, x)
-        end["born"] = count
-        out = {name: jnp.concatenate([seen[name], v[None]]) for name, v in end.items()}
-        return out | {"mix": seen["mix"], "turn": seen["turn"], "x": x, "f": f}
+    def finish(state: dict[str, Any], samples: tuple[Any, ...], p: dict[str, Any]) -> dict[str, Any]:
+        return state | look(state, samples, p)[1]
 
-    return jax.jit(run, static_argnames="steps")
+    return _Compiled(jax.jit(advance, donate_argnums=0), jax.jit(finish, donate_argnums=0))

@@ -65,8 +65,8 @@ def growth(run: Run) -> Growth:
     with jax.enable_x64(True):
         s = jnp.asarray((run.z.T @ hard).T[:, ::every][:, :count])
         pairs = (s[:, None] * s[None]).reshape(r * r, -1)
-        x = run.x[:, ::every][:, :count]
-        y = run.y[::every][:count]
+        x = jnp.asarray(run.x[:, ::every][:, :count], float)
+        y = jnp.asarray(run.y[::every][:count])
         coins = jnp.ones((steps, 1)) if run.coins is None else jnp.asarray(run.coins[:, ::every][:, :count])
         coins = jnp.broadcast_to(coins, (steps, count))
         blocks = count // _CHUNK

@@ -39,6 +39,13 @@ ENTRIES = {
         "AISTATS, arXiv:2405.15480",
         2025,
     ),
+    "kovacevic-2025": (
+        "inproceedings",
+        "Filip Kovačević and Yihan Zhang and Marco Mondelli",
+        "Spectral Estimators for Multi-Index Models: Precise Asymptotics and Optimal Weak Recovery",
+        "Conference on Learning Theory, arXiv:2502.01583",
+        2025,
+    ),
     "silverstein-choi-1995": (
         "article",
         "Jack W. Silverstein and Sang-Il Choi",

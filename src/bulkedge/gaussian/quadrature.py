@@ -51,15 +51,15 @@ def split_nodes(f: Callable[[Any], Any], width: float = 1.0, order: int = 12) ->
 
 def one_dimensional_splits(f: Callable[[Any], Any]) -> np.ndarray:
     """Kinks and jumps of f on [-9, 9]."""
-    return breakpoints.zeros_along(_compiled(lambda x: f(x[0]), 1), 0, np.zeros((1, 1)), RADIUS)[0]
+    return breakpoints.zeros_along(compiled_switches(lambda x: f(x[0]), 1), 0, np.zeros((1, 1)), RADIUS)[0]
 
 
 def splits_on_lines(f: Callable[[Any], Any], points: np.ndarray) -> list[np.ndarray]:
     """Kinks and jumps on [-9, 9] of f of a point, on the line parallel to the first axis through each of `points`."""
-    return breakpoints.zeros_along(_compiled(f, points.shape[1]), 0, points, RADIUS)
+    return breakpoints.zeros_along(compiled_switches(f, points.shape[1]), 0, points, RADIUS)
 
 
-def _compiled(f: Callable[[Any], Any], dimension: int) -> breakpoints.Switches:
+def compiled_switches(f: Callable[[Any], Any], dimension: int) -> breakpoints.Switches:
     """The switches of f of a point, for many points (n, dimension) at once, in float64."""
     with jax.enable_x64(True):
         switch = jax.jit(jax.vmap(breakpoints.switches(f, jnp.zeros(dimension))))
@@ -80,7 +80,7 @@ def tensor_nodes(
     not smooth on that line; an outer coordinate is split where the switches depend on it alone, and, in two dimensions,
     where the inner splits appear, vanish or cross (with panels that shrink towards the square root found there).
     """
-    switch = _compiled(f, dimension)
+    switch = compiled_switches(f, dimension)
 
     def inner(outer: np.ndarray) -> list[np.ndarray]:
         """Zeros of the switches on the lines parallel to the first axis at the outer coordinates (L, dimension - 1)."""
@@ -88,8 +88,8 @@ def tensor_nodes(
 
     probes = np.random.default_rng(7).standard_normal((3, dimension))
     zeros = [breakpoints.zeros_along(switch, axis, probes, RADIUS) for axis in range(dimension)]
-    straight = all(_common([z]).size == _common(zeros[0]).size for z in zeros[0])
-    splits = [_common(found) for found in zeros]
+    straight = all(common([z]).size == common(zeros[0]).size for z in zeros[0])
+    splits = [common(found) for found in zeros]
     if not straight and dimension == 2:
         splits[1] = np.concatenate([splits[1], _folds(lambda x: inner(x[:, None]))])
     first, *grids = [nodes(found, width, order) for found in splits]
@@ -145,7 +145,7 @@ def _product(grids: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
     return points, functools.reduce(np.multiply.outer, [g[1] for g in grids]).ravel()
 
 
-def _common(found: list[np.ndarray]) -> np.ndarray:
+def common(found: list[np.ndarray]) -> np.ndarray:
     """Zeros that do not move with the other coordinates: they belong to this axis alone."""
     first, *rest = found
     return np.asarray([x for x in first if all(np.any(np.abs(r - x) < 1e-9) for r in rest)])

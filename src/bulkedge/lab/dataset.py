@@ -7,6 +7,7 @@ A quantity becomes three variables: `NAME`, its seeds put together; `NAME_stderr
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -197,11 +198,13 @@ def median(each: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
         centre = 0.5 * (x[(n - 1) // 2] + x[n // 2])
         value[place] = centre if np.isfinite(centre) else np.nan
         reach = 0.5 * np.sqrt(n)
-        low, high = int(np.floor(0.5 * (n - 1) - reach)), int(np.ceil(0.5 * (n - 1) + reach))
-        if low < 0 or high >= n:
+        low, high = 0.5 * (n - 1) - reach, 0.5 * (n - 1) + reach
+        if low < 0 or np.isinf(x[math.ceil(high)]):
             continue
-        while low > 0 and high < n - 1 and x[low] == x[high]:
-            low, high = low - 1, high + 1
-        width = 0.5 * (x[high] - x[low])
+        width = 0.5 * float(np.interp(high, np.arange(n), x) - np.interp(low, np.arange(n), x))
+        i, j = math.floor(low), math.ceil(high)
+        while width == 0 and (i > 0 or j < n - 1):
+            i, j = max(i - 1, 0), min(j + 1, n - 1)
+            width = 0.5 * (x[j] - x[i])
         error[place] = width if 0 < width < np.inf else np.nan
     return value, error

@@ -1,6 +1,11 @@
 """Where the work is done, behind one argument: all of them are `concurrent.futures` executors.
 
-"inline"   in this process, one unit after the other
+"inline"              in this process, one unit after the other
+"pool"                spawned processes on this machine
+"dask"                a cluster of Dask's on this machine; "dask:ADDRESS", the scheduler of a larger one
+"slurm:KEY=VALUE,.."  a job array of SLURM's, through submitit; the keys are those of its AutoExecutor, and
+                      "slurm:cluster=local" runs the same jobs as processes here
+an Executor, or a Dask client, of the caller's own
 """
 
 from __future__ import annotations
@@ -11,32 +16,36 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
-from bulkedge.foundation.errors import BadInput
+from bulkedge.foundation import checks
+from bulkedge.foundation.errors import BadInput, unknown_name
+from bulkedge.lab.pool import Pool, WorkerDied, cores
 from bulkedge.lab.record import Task
 
-
-class WorkerDied(Exception):
-    """A process that worked on a unit is gone."""
+NAMES = ("inline", "pool", "dask", "slurm")
 
 
 class Engine:
     """An executor and how it is used. workers: units at the same time; room: chunks it is given at the same time.
 
-    stores: its workers write into the store themselves, and may go on when this process is gone.
+    stores: its workers write into the store themselves, and may go on when this process is gone. attempts: how many
+    workers may die with a unit before it counts as failed.
     """
 
     stores = False
+    attempts = 2
 
-    def __init__(self, executor: Executor, workers: int) -> None:
+    def __init__(self, executor: Executor, workers: int, room: int | None = None) -> None:
         self.executor = executor
         self.workers = workers
-        self.room = 2 * workers
+        self.room = workers if room is None else room
 
     def chunks(self, tasks: Sequence[Task]) -> list[list[Task]]:
         """The tasks as they are handed out."""
         return [[task] for task in tasks]
 
-    def submit_all(self, function: Callable[..., Any], chunks: Sequence[list[Task]], folder: str | None) -> list[Any]:
+    def submit_all(
+        self, function: Callable[..., Any], chunks: Sequence[list[Task]], folder: str | None
+    ) -> list[Future[Any]]:
         """A future for each chunk."""
         return [self.executor.submit(function, chunk, folder) for chunk in chunks]
 
@@ -46,7 +55,7 @@ class Engine:
 
     def stop(self) -> None:
         """Give up what is being done."""
-        self.executor.shutdown(wait=False, cancel_futures=True)
+        self.executor.shutdown(wait=True, cancel_futures=True)
 
 
 class Inline(Executor):
@@ -59,11 +68,39 @@ class Inline(Executor):
 
 
 @contextlib.contextmanager
-def start(engine: Any, workers: int | None, units: int, folder: Path) -> Iterator[Engine]:
-    """The engine of a name, ready to work; it is shut down at the end."""
-    if engine == "inline":
-        inline = Engine(Inline(), 1)
-        inline.room = 1
-        yield inline
+def start(engine: Any, workers: int | None, units: int, store: Path) -> Iterator[Engine]:
+    """The engine of a name, ready to work; it is shut down at the end. units: more workers are of no use."""
+    if workers is not None:
+        workers = checks.integer("workers", workers, low=1, high=100_000)
+    if not isinstance(engine, str):
+        yield _given(engine, workers)
         return
-    raise BadInput("engine", f"unknown {engine!r}")
+    name, _, detail = engine.partition(":")
+    count = min(units, workers or cores())
+    if name not in NAMES:
+        raise unknown_name("engine", name, NAMES)
+    if detail and name in ("inline", "pool"):
+        raise BadInput("engine", f"{name} takes nothing after a colon; the number of processes is `workers`")
+    if name == "inline":
+        yield Engine(Inline(), 1)
+    elif name == "pool":
+        # One more than there are processes is waiting, so that none of them does.
+        with Pool(count) as pool:
+            yield Engine(pool, count, count + 1)
+    else:
+        from bulkedge.lab import clusters
+
+        begin = clusters.dask_cluster if name == "dask" else clusters.slurm_array
+        with begin(detail, count, store) as cluster:
+            yield cluster
+
+
+def _given(engine: Any, workers: int | None) -> Engine:
+    """An executor of the caller's, who also ends it."""
+    if isinstance(engine, Executor):
+        return Engine(engine, workers or cores(), 4 * (workers or cores()))
+    if type(engine).__module__.startswith("distributed."):
+        from bulkedge.lab import clusters
+
+        return clusters.of_client(engine, workers)
+    raise BadInput("engine", f"must be one of {', '.join(NAMES)}, an Executor or a Dask client")

@@ -22,9 +22,6 @@ from bulkedge.lab.record import Task
 from bulkedge.lab.store import Damaged, Store, default_store, unusable
 from bulkedge.lab.work import Report, compute_all, keep
 
-ATTEMPTS = 2
-"""A unit whose worker dies is tried so many times, alone, before it counts as failed."""
-
 
 @dataclass
 class Progress:
@@ -178,8 +175,8 @@ def _reports(tasks: Sequence[Task], store: Store, engine: Engine) -> Iterator[Re
             if not chunk:
                 continue
             deaths[chunk[0].key] += 1
-            if deaths[chunk[0].key] >= ATTEMPTS:
-                yield Report(chunk[0], 0.0, f"its worker died, {ATTEMPTS} times: {error}")
+            if deaths[chunk[0].key] >= engine.attempts:
+                yield Report(chunk[0], 0.0, f"its worker died: {' '.join(str(error).split())[:300]}")
                 chunk = chunk[1:]
             if chunk:
                 waiting.append(chunk)

@@ -77,12 +77,12 @@ def keep(store: Any, report: Report) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """The error in a line, and where it was raised."""
+    """The error in a line, and the last places it went through below `compute`."""
     name = type(error).__name__
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
         name = "out of memory"
     line = f"{name}: {' '.join(str(error).split())[:500]}".rstrip(": ")
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = traceback.extract_tb(error.__traceback__)[1:]
     return line + "".join(f"\n  {f.name}, line {f.lineno} of {f.filename}" for f in frames[-3:])
 
 

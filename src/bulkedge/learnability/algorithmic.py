@@ -1,255 +1,200 @@
-"""delta_alg: samples per dimension for weak recovery of the hard directions by any first-order method (theory 02, 2a).
+"""delta_alg: samples per dimension for weak recovery of hard directions by the best first-order method (theory 02, 2a).
 
-With E(y, z_E) = E[s s^T - I | y, z_E], s the hard and z_E the easy coordinates (which are found first),
-1/delta_alg is the largest singular value of M -> E[E(y, z_E) M E(y, z_E)] on symmetric matrices; for one hard direction
-1/delta_alg = E[(E[s^2 - 1 | y, z_E])^2]. Sources: Mondelli and Montanari (2018); Troiani et al. (2025).
+With E(y, c) = E[s s^T - I | y, c], s the unknown and c the known coordinates, 1/delta_alg is the largest singular value
+of F(M) = E[E(y, c) M E(y, c)] on symmetric matrices. F is self-adjoint and preserves positive matrices, so it is the
+largest eigenvalue and is reached by a positive semidefinite M, whose range is what becomes visible. The best matrix
+sum_i T(y_i) x_i x_i^T does it at 1/max_|u|=1 E[(u^T E u)^2], which is never less. The staircase: once directions are
+known they join c, and the next ones are looked for. Sources: Mondelli and Montanari (2018); Troiani et al. (2025).
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from bulkedge.gaussian import breakpoints, quadrature
-from bulkedge.learnability.labels import label_law
-from bulkedge.models.directions import directions
+from bulkedge.foundation.answers import DeltaAlg
+from bulkedge.foundation.status import Status
+from bulkedge.learnability.admissible import admissible
+from bulkedge.learnability.second_moments import second_moments
+from bulkedge.models import directions as classes
+from bulkedge.models import latent
 from bulkedge.models.target import Target
+from bulkedge.models.target import target as read_target
 
-_INFINITE = 1e5
-"""1/delta below the inverse of this is numerically zero: the generative exponent exceeds 2."""
+_ZERO = 1e-9
+_INFINITE = 2e-3
+"""A rate 1/delta below this that is not above its error counts as zero."""
+_SIGMAS = 5.0
+_RESOLVED = 0.02
+_TIED = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Directions (k, n) that become visible at delta samples per dimension, those of the stages before being known.
+
+    delta: 0 if first-order statistics see them, None if no second-order statistic does. bound: then delta is above it.
+    """
+
+    delta: float | None
+    directions: np.ndarray
+    stderr: float = 0.0
+    rank_one: float | None = None
+    bound: float | None = None
+    method: str = "first moments"
+
+
+def staircase(link: Target) -> Iterator[Stage]:
+    """The stages one after the other, each computed when it is asked for."""
+    active, group = latent.active(link), classes.symmetries(link)
+    known = np.zeros((link.latent_dim, 0))
+    easy = list(classes.directions(link).stages)
+    while known.shape[1] < active.shape[1]:
+        new = easy.pop(0) if easy else np.zeros((link.latent_dim, 0))
+        if new.shape[1] == 0 and known.shape[1] > classes.directions(link).easy.shape[1]:
+            new, _ = classes.visible(link, known, active, group)
+        stage = Stage(0.0, classes.tidy(new)) if new.shape[1] else _second_order(link, known, active)
+        yield stage
+        if stage.delta is None:
+            return
+        known = np.concatenate([known, stage.directions], axis=1)
+
+
+def _second_order(link: Target, known: np.ndarray, active: np.ndarray) -> Stage:
+    rest = classes.tidy(classes.complement(known, active))
+    moments = second_moments(link, known, rest)
+    rate, error = moments.estimate(_largest)
+    most = max(rate + _SIGMAS * error, _ZERO)
+    if rate <= max(_SIGMAS * error, _ZERO) and most < _INFINITE:
+        return Stage(None, rest, bound=1.0 / most, method=moments.method)
+    best, _ = moments.estimate(lambda t: _rank_one(t))
+    new = classes.tidy(rest @ _visible(moments.mean, max(_TIED, 4.0 * error / rate)))
+    return Stage(1.0 / rate, new, error / rate**2, 1.0 / min(best, rate), method=moments.method)
+
+
+def _operator(t: np.ndarray) -> np.ndarray:
+    """F as a matrix on flattened r x r matrices."""
+    r = len(t)
+    f = t.transpose(0, 3, 1, 2).reshape(r * r, r * r)
+    return 0.5 * (f + f.T)
+
+
+def _largest(t: np.ndarray) -> float:
+    return float(np.linalg.eigvalsh(_operator(t))[-1])
+
+
+def _visible(t: np.ndarray, tie: float) -> np.ndarray:
+    """Basis (r, n) of the ranges of all M that reach the largest eigenvalue."""
+    r = len(t)
+    value, vector = np.linalg.eigh(_operator(t))
+    top = vector[:, value > value[-1] * (1.0 - tie)].T.reshape(-1, r, r)
+    symmetric = 0.5 * (top + top.transpose(0, 2, 1))
+    weight, basis = np.linalg.eigh(np.einsum("nab,ncb->ac", symmetric, symmetric))
+    return basis[:, weight > 0.01 * weight[-1]]
+
+
+def _rank_one(t: np.ndarray) -> float:
+    """Max over unit u of sum T_ijkl u_i u_j u_k u_l, by ascent u <- T u u u + shift u from many starts."""
+    r = len(t)
+    if r == 1:
+        return float(t.item())
+    u = np.random.default_rng(3).standard_normal((64 * r, r))
+    u[:r] = np.eye(r)
+    u[r] = 1.0
+    u /= np.linalg.norm(u, axis=1, keepdims=True)
+    flat = (t + t.transpose(0, 2, 1, 3) + t.transpose(0, 3, 1, 2)).reshape(r, -1) / 3.0
+    shift = float(np.max(np.abs(np.linalg.eigvalsh(_operator(t)))))
+    for _ in range(300):
+        cube = np.einsum("na,nb,nc->nabc", u, u, u).reshape(len(u), -1)
+        u = cube @ flat.T + shift * u
+        u /= np.linalg.norm(u, axis=1, keepdims=True)
+    return float(np.max(np.einsum("ijkl,ni,nj,nk,nl->n", t, u, u, u, u, optimize=True)))
 
 
 @functools.lru_cache(maxsize=64)
 def hard_threshold(link: Target) -> tuple[float | None, tuple[str, ...]]:
-    """(delta_alg of the hard directions given the easy ones, remarks); None where it is infinite or not computed."""
-    classes = directions(link)
-    easy, hard, inert = classes.easy.shape[1], classes.hard.shape[1], classes.inert.shape[1]
-    if hard == 0:
-        return None, ()
-    rate: float | None = None
-    if hard == 1:
-        rate = _one_direction(link)
-    if rate is None and easy == 0 and inert == 0:
-        rate = _from_bins(link, hard)
-    if rate is None:
-        return None, ("delta_alg is not available for this link: its conditional law given y could not be resolved.",)
-    if rate < 1.0 / _INFINITE:
-        return None, ("delta_alg is infinite: no second-order statistic of (y, z) sees the hard directions.",)
-    return 1.0 / rate, ()
+    """(delta_alg of the hard directions given the easy ones, remarks); None where it is infinite or not resolved."""
+    for stage in staircase(link):
+        if stage.delta is None:
+            return None, (_infinite(stage),)
+        if stage.delta > 0:
+            return (stage.delta, ()) if _resolved(stage) else (None, (_unresolved(stage),))
+    return None, ()
 
 
-def _from_bins(link: Target, r: int) -> float | None:
-    """From the binned law of y; None where two resolutions differ by more than a percent."""
-    found = []
-    for refinement in (0.7, 1.0):
-        labels = label_law(link, refinement)
-        if labels is None or not (labels.discrete or link.latent_dim + int(link.noisy) > 1):
-            return None
-        found.append(operator_norm(labels.p, labels.moments, r))
-    return found[1] if abs(found[1] - found[0]) <= 0.01 * found[1] or found[1] < 1.0 / _INFINITE else None
+def _resolved(stage: Stage) -> bool:
+    return stage.delta is not None and stage.stderr <= _RESOLVED * stage.delta
 
 
-def operator_norm(p: np.ndarray, moments: np.ndarray, r: int) -> float:
-    """Largest singular value of M -> E[E(y) M E(y)], from nodes of y with E[s_a s_b | y], a <= b."""
-    i, j = np.triu_indices(r)
-    e = np.zeros((p.size, r, r))
-    e[:, i, j] = e[:, j, i] = (moments - (i == j)[:, None]).T
-    tensor = np.einsum("n,nab,ncd->acbd", p, e, e).reshape(r * r, r * r)
-    return float(np.linalg.norm(tensor, 2))
+def _infinite(stage: Stage) -> str:
+    return (
+        "delta_alg is infinite: no second-order statistic of (y, z) sees the hard directions "
+        f"(numerically, it is above {stage.bound:.2g})."
+    )
 
 
-def _one_direction(link: Target) -> float | None:
-    """E[(E[s^2 - 1 | y, z_E])^2] for a single hard direction, averaged over quadrature nodes of the easy ones."""
-    classes = directions(link)
-    frame = np.concatenate([classes.hard, classes.easy], axis=1)
-    easy = classes.easy.shape[1]
-    if easy > 2:
-        return None
-
-    def h(s: jax.Array, rest: jax.Array, e: jax.Array) -> jax.Array:
-        return link(jnp.asarray(frame) @ jnp.concatenate([s[None], rest]), e)
-
-    rest, mass = np.zeros((1, 0)), np.ones(1)
-    for _ in range(easy):
-        z, p = quadrature.nodes(width=1.5, order=6)
-        rest = np.concatenate([np.repeat(rest, z.size, axis=0), np.tile(z, len(rest))[:, None]], axis=1)
-        mass = np.multiply.outer(mass, p).ravel()
-    kind = _noise(link)
-    rule = {"none": _noiseless, "affine": _affine, "general": _discrete}[kind]
-    total = 0.0
-    with jax.enable_x64(True):
-        context = _Context(h, easy)
-        for point, weight in zip(rest[mass > 1e-12], mass[mass > 1e-12], strict=True):
-            value = rule(context, point)
-            if value is None:
-                return None
-            total += float(weight) * value
-    return total
+def _unresolved(stage: Stage) -> str:
+    return (
+        "delta_alg could not be resolved: the law of z given y is too irregular for the quadrature "
+        f"({stage.delta:.4g} with a standard error of {stage.stderr:.2g})."
+    )
 
 
-def _noise(link: Target) -> str:
-    """How y depends on e: none, affine (y = g(z) + sigma(z) e), or general."""
-    if not link.noisy:
-        return "none"
-    with jax.enable_x64(True):
-        z = jnp.asarray(np.random.default_rng(5).standard_normal((256, link.latent_dim)))
-        y = [jax.vmap(lambda z, e=e: link(z, jnp.asarray(e)))(z) for e in (0.0, 1.0, -1.7, 3.1)]
-        slope = y[1] - y[0]
-        fits = all(bool(jnp.allclose(v, y[0] + e * slope, atol=1e-9)) for v, e in zip(y[2:], (-1.7, 3.1), strict=True))
-        return "affine" if fits and bool(jnp.all(jnp.abs(slope) > 1e-6)) else "general"
+def delta_alg(target: Any, latent_dim: int | None = None, **_: Any) -> DeltaAlg:
+    """Samples per dimension above which the best efficient algorithm recovers the hard directions weakly.
 
+    target: an expression in z (or z1, z2, ...) and noise e, or a callable (z, e) -> y; latent_dim where it cannot be
+    read off. Easy directions are taken as known; `stages` goes on once the first hard ones are known too.
 
-class _Context:
-    """h, its slope in s and its switches along s as compiled functions of (s values, z_E point, e)."""
-
-    def __init__(self, h: Callable[..., jax.Array], easy: int) -> None:
-        zero = jnp.zeros(())
-        switch = breakpoints.switches(h, zero, jnp.zeros(easy), zero)
-        self.value = jax.jit(jax.vmap(h, (0, None, None)))
-        self.slope = jax.jit(jax.vmap(jax.grad(h), (0, None, None)))
-        self.switches = jax.jit(jax.vmap(switch, (0, None, None)))
-
-    def splits(self, rest: np.ndarray, e: float = 0.0) -> np.ndarray:
-        """Kinks and jumps of h along s."""
-        fixed = jnp.asarray(rest), jnp.asarray(e)
-
-        def values(x: np.ndarray) -> np.ndarray:
-            return np.asarray(self.switches(jnp.asarray(x[:, 0]), *fixed)).reshape(len(x), -1)
-
-        return breakpoints.zeros_along(values, 0, np.zeros((1, 1)), quadrature.RADIUS)[0]
-
-
-def _phi(s: np.ndarray) -> np.ndarray:
-    return np.exp(-0.5 * s * s) / np.sqrt(2.0 * np.pi)
-
-
-def _noiseless(context: _Context, rest: np.ndarray) -> float | None:
-    """Level sets: atoms where h is constant; elsewhere the preimages of y, one in each monotone piece, weighted by
-    phi/|h'|.
+    >>> import bulkedge as be
+    >>> round(be.delta_alg("z^2").delta, 6)
+    0.5
     """
-    fixed = jnp.asarray(rest), jnp.zeros(())
-
-    def h(s: np.ndarray) -> np.ndarray:
-        return np.asarray(context.value(jnp.asarray(s), *fixed))
-
-    def slope(s: np.ndarray) -> np.ndarray:
-        return np.asarray(context.slope(jnp.asarray(s), *fixed))
-
-    pieces = _monotone_pieces(slope, context.splits(rest))
-    flat = [np.ptp(h(np.linspace(a, b, 9)[1:-1])) < 1e-12 for a, b in pieces]
-    atoms: dict[float, np.ndarray] = {}
-    for (a, b), constant in zip(pieces, flat, strict=True):
-        if constant:
-            z, p = quadrature.on_panels([a, b])
-            level = round(float(h(np.array([0.5 * (a + b)]))[0]), 10)
-            atoms[level] = atoms.get(level, np.zeros(2)) + np.array([p.sum(), np.sum(p * (z * z - 1.0))])
-    total = sum(v[1] ** 2 / v[0] for v in atoms.values() if v[0] > 0)
-    curves = [piece for piece, constant in zip(pieces, flat, strict=True) if not constant]
-    if not curves:
-        return float(total)
-    inner = 1e-9
-    ends = np.array([[a + inner, b - inner] for a, b in curves])
-    levels = h(ends.ravel()).reshape(ends.shape)
-    for i, (a, b) in enumerate(curves):
-        inside = _preimages(h, ends[i], levels[i], levels.ravel())
-        z, p = quadrature.on_panels(np.concatenate([[a, b], inside[np.isfinite(inside)]]), 0.5)
-        y = h(z)
-        mass, moment = np.zeros(z.size), np.zeros(z.size)
-        for j in range(len(curves)):
-            s = z if i == j else _preimages(h, ends[j], levels[j], y)
-            hit = np.isfinite(s)
-            w = np.zeros(z.size)
-            w[hit] = _phi(s[hit]) / np.maximum(np.abs(slope(s[hit])), 1e-300)
-            mass += w
-            moment[hit] += w[hit] * (s[hit] ** 2 - 1.0)
-        total += float(np.sum(p * (moment / np.maximum(mass, 1e-300)) ** 2))
-    return float(total)
+    link = admissible(read_target(target, latent_dim))
+    stages = list(staircase(link))
+    first = next((s for s in stages if s.delta != 0.0), None)
+    common: dict[str, Any] = {
+        "stages": [[s.delta, s.directions.T.tolist()] for s in stages],
+        "stderrs": [s.stderr if s.delta is not None else None for s in stages],
+        "condition": _condition(link, first),
+        "problem": {"target": link.name, "latent_dim": link.latent_dim},
+    }
+    if first is None:
+        reason = "trivial: E[z | y] is not zero along any direction y depends on, so any delta > 0 is enough"
+        return DeltaAlg(delta=None, reason=reason, rank_one=None, stderr=None, method="first moments", **common)
+    if first.delta is None:
+        return DeltaAlg(
+            delta=None,
+            reason=_infinite(first),
+            rank_one=None,
+            stderr=None,
+            method=first.method,
+            **common,
+        )
+    resolved = _resolved(first)
+    return DeltaAlg(
+        delta=first.delta if resolved else None,
+        reason=None if resolved else _unresolved(first),
+        rank_one=first.rank_one if resolved else None,
+        stderr=first.stderr,
+        method=first.method,
+        status=Status.CONVERGED if resolved else Status.NOT_CONVERGED,
+        **common,
+    )
 
 
-def _monotone_pieces(slope: Callable[[np.ndarray], np.ndarray], splits: np.ndarray) -> list[tuple[float, float]]:
-    """Intervals of [-9, 9] on which h is smooth and monotone."""
-    marks = np.unique(np.concatenate([[-quadrature.RADIUS, quadrature.RADIUS], splits]))
-    pieces: list[tuple[float, float]] = []
-    for a, b in itertools.pairwise(marks):
-        x = np.linspace(a, b, 1025)[1:-1]
-        v = slope(x)
-        turn = np.flatnonzero(v[:-1] * v[1:] < 0)
-        low, high = x[turn].copy(), x[turn + 1].copy()
-        sign = np.sign(v[turn])
-        for _ in range(50 if turn.size else 0):
-            middle = 0.5 * (low + high)
-            left = np.sign(slope(middle)) == sign
-            low, high = np.where(left, middle, low), np.where(left, high, middle)
-        exact = x[1:-1][(v[1:-1] == 0.0) & (v[:-2] * v[2:] < 0)]
-        cuts = np.concatenate([[a], np.sort(np.concatenate([0.5 * (low + high), exact])), [b]])
-        pieces.extend((float(c), float(d)) for c, d in itertools.pairwise(cuts) if d - c > 1e-7)
-    return pieces
-
-
-def _preimages(h: Callable[[np.ndarray], np.ndarray], end: np.ndarray, level: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The s in the monotone piece `end` with h(s) = y; nan where y is not between its two levels."""
-    inside = (y > level.min()) & (y < level.max())
-    low, high = np.full(y.size, end[0]), np.full(y.size, end[1])
-    rising = level[1] > level[0]
-    for _ in range(54):
-        middle = 0.5 * (low + high)
-        below = (h(middle) < y) == rising
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.where(inside, 0.5 * (low + high), np.nan)
-
-
-def _affine(context: _Context, rest: np.ndarray) -> float | None:
-    """Gaussian noise y = g(s) + sigma(s) e: p(y | s) is known, and everything is a smooth integral."""
-    point = jnp.asarray(rest)
-
-    def g(s: np.ndarray, e: float) -> np.ndarray:
-        return np.asarray(context.value(jnp.asarray(s), point, jnp.asarray(e)))
-
-    splits = context.splits(rest)
-    probe = np.linspace(-6.0, 6.0, 2001)
-    level, size = g(probe, 0.0), np.abs(g(probe, 1.0) - g(probe, 0.0))
-    # Inner panels must resolve a width of sigma/|g'|.
-    steep = float(np.max(np.abs(np.gradient(level, probe)) / size))
-    width = min(0.75, 3.0 / max(steep, 1e-9))
-    if width < 0.004:
-        return None
-    s, p = quadrature.nodes(splits, width)
-    centre = g(s, 0.0)
-    sigma = np.abs(g(s, 1.0) - centre)
-    outer, mass = quadrature.nodes(splits, 0.5, 8)
-    e, q = quadrature.nodes((), 1.0, 8)
-    outer_centre = g(outer, 0.0)
-    y = outer_centre[:, None] + np.abs(g(outer, 1.0) - outer_centre)[:, None] * e
-    total = 0.0
-    weight = p / sigma
-    moment = weight * (s * s - 1.0)
-    for row, share in zip(y, mass, strict=True):
-        if share < 1e-14:
-            continue
-        density = np.exp(-0.5 * ((row[:, None] - centre) / sigma) ** 2)
-        below = density @ weight
-        score = np.where(below > 0, (density @ moment) / np.maximum(below, 1e-300), 0.0)
-        total += float(share) * float(np.sum(q * score**2))
-    return total
-
-
-def _discrete(context: _Context, rest: np.ndarray) -> float | None:
-    """Any noise, if y takes few values: sums over nodes of (s, e) split on every line parallel to s."""
-    point = jnp.asarray(rest)
-    e, q = quadrature.nodes((), 0.25, 6)
-    values, masses, moments = [], [], []
-    for noise, share in zip(e, q, strict=True):
-        s, p = quadrature.nodes(context.splits(rest, float(noise)), 1.0, 10)
-        values.append(np.asarray(context.value(jnp.asarray(s), point, jnp.asarray(noise))))
-        masses.append(share * p)
-        moments.append(share * p * (s * s - 1.0))
-    y, label = np.unique(np.round(np.concatenate(values), 10), return_inverse=True)
-    if y.size > 64:
-        return None
-    mass = np.bincount(label, np.concatenate(masses))
-    return float(np.sum(np.bincount(label, np.concatenate(moments)) ** 2 / mass))
+def _condition(link: Target, first: Stage | None) -> str:
+    found = classes.directions(link)
+    if first is None:
+        return "E[z | y] = 0 fails along every direction"
+    given = " and the easy coordinates" if found.easy.shape[1] else ""
+    evidence = found.certificate["stages"][-1]
+    if evidence["resolution"] == 0.0:
+        how = "by a symmetry of the link"
+    else:
+        how = f"explained variance {evidence['signal']:.1e}, where {evidence['resolution']:.1e} would be seen"
+    return f"E[z | y{given}] = 0 holds along the hard directions ({how})"

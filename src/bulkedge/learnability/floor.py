@@ -15,14 +15,26 @@ _RADII = (8.0, 16.0, 32.0, 64.0, 128.0)
 _POINTS = 1 << 15
 
 
-@functools.lru_cache(maxsize=64)
 def bounded_below(problem: Problem, neuron: int) -> bool:
     """Whether the weight G_j(V, y) of theory 1.2 has a finite infimum.
 
-    V(t) has full support at every finite t, so that only the function counts, not the law. G is minimised over random
-    points of boxes of growing radius, in V, z and e together: unbounded if the minimum still falls, by more than a
-    tenth of itself at each doubling, when boxes are far beyond anything a sample shows.
+    V(t) has full support at every finite t, so that only the function counts, not the law: unbounded if its minimum
+    over boxes of growing radius still falls, by more than a tenth of itself at each doubling, when boxes are far beyond
+    anything a sample shows.
     """
+    lowest = _minima(problem, neuron)
+    drops = [b < 1.1 * a - 1e-9 for a, b in itertools.pairwise(lowest)]
+    return not all(drops[-2:])
+
+
+def never_negative(problem: Problem, neuron: int) -> bool:
+    """Whether the weight is non-negative at every point looked at, of boxes of every radius."""
+    return min(_minima(problem, neuron)) >= 0.0
+
+
+@functools.lru_cache(maxsize=64)
+def _minima(problem: Problem, neuron: int) -> tuple[float, ...]:
+    """The least G over random points of boxes of growing radius, in V, z and e together."""
     rng = np.random.default_rng(11)
     m, k = problem.m, problem.k
     lowest = []
@@ -35,5 +47,4 @@ def bounded_below(problem: Problem, neuron: int) -> bool:
             y = problem.labels(box[m : m + k].T, box[m + k] if problem.link.noisy else np.zeros(_POINTS))
             g = np.asarray(problem.pointwise.block(jnp.asarray(box[:m]), jnp.asarray(y), a, b)[neuron])
             lowest.append(float(np.min(g[np.isfinite(g)], initial=0.0)))
-    drops = [b < 1.1 * a - 1e-9 for a, b in itertools.pairwise(lowest)]
-    return not all(drops[-2:])
+    return tuple(lowest)

@@ -69,7 +69,7 @@ def outliers(weights: Any, s: Any, delta: float, *, points: int = 400) -> Spectr
     delta = positive("delta", delta)
     law = WeightLaw.of(weights, s)
     parts = [WeightLaw(law.g[i::_PARTS], law.s[i::_PARTS]) for i in range(_PARTS) if law.g.size >= 64 * _PARTS] or [law]
-    return Spectrum(delta=delta, time=None, **_limits(parts, law, delta, points, []))
+    return Spectrum(delta=delta, time=None, **limiting_spectrum(parts, law, delta, points, []))
 
 
 def _block(
@@ -103,7 +103,7 @@ def _block(
             return Spectrum(**common, **nothing, status=Status.DIVERGED, warnings=warnings)
         replicas = sample.laws(j)
         law = pooled(replicas)
-    limits = _limits(replicas, law, delta, points, warnings)
+    limits = limiting_spectrum(replicas, law, delta, points, warnings)
     if sample is None:
         sample = laws.sampled(problem, delta, t, replace(numerics, paths=min(numerics.paths, MOST_PATHS)))
     seen = other_outliers(problem, j, delta, t, sample)
@@ -111,7 +111,7 @@ def _block(
     return Spectrum(**common, **limits)
 
 
-def _limits(
+def limiting_spectrum(
     replicas: list[WeightLaw], law: WeightLaw, delta: float, points: int, warnings: list[str]
 ) -> dict[str, Any]:
     """Bulk and hidden outliers of a law, with errors from its replicas (a single one is exact)."""

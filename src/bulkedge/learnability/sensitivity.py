@@ -246,7 +246,7 @@ def sensitivity(
     >>> import bulkedge as be
     >>> found = be.sensitivity(be.Problem("2*(abs(z) > 0.6744897501960817)", "gelu"), ("second_layer", "bias"))
     >>> round(found.gradient["second_layer"], 3)
-    1.529
+    1.581
     """
     needs_hard(problem)
     own: dict[str, Any] = {"second_layer": problem.network.a, "bias": problem.network.b, "loss_scale": 1.0}

@@ -17,7 +17,7 @@ from bulkedge.foundation.roots import bracketed
 from bulkedge.foundation.status import Status
 from bulkedge.learnability import laws, windows
 from bulkedge.learnability.algorithmic import hard_threshold
-from bulkedge.learnability.floor import bounded_below
+from bulkedge.learnability.floor import bounded_below, never_negative
 from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem
 from bulkedge.spectra import bulk
@@ -130,11 +130,14 @@ def _neuron(problem: Problem, j: int, t: int, numerics: Numerics, progress: Prog
             lambda sample, delta: bulk.left_edge(pooled(sample.laws(j)), delta),
         )
         dependence = [] if bounded else dependence_on_samples(problem, j, numerics)
-        return moving(problem, t, numerics, search, dependence, progress)
+        found = moving(problem, t, numerics, search, dependence, progress)
+        if found.windows or not never_negative(problem, j):
+            return found
+        return replace(found, warnings=(_NEVER_NEGATIVE, *found.warnings))
     if bounded:
         law = laws.initial(problem, j)
         if law is not None:
-            return _by_quadrature(problem, j, law)
+            return _by_quadrature(problem, j, law, numerics.rtol)
     return _by_samples(problem, j, numerics, bounded, progress)
 
 
@@ -142,13 +145,12 @@ def _none(method: str, residual: float | None, warnings: tuple[str, ...] = ()) -
     return Found([], 0.0, None, method, residual, Status.CONVERGED, warnings, [])
 
 
-def _positive(law: WeightLaw) -> tuple[str, ...]:
-    return ("The Hessian weights are never negative: no direction of descent, at any delta.",) if law.low >= 0 else ()
+_NEVER_NEGATIVE = "The Hessian weights are never negative: no direction of descent, at any delta."
 
 
-def _by_quadrature(problem: Problem, j: int, law: WeightLaw) -> Found:
+def _by_quadrature(problem: Problem, j: int, law: WeightLaw, rtol: float) -> Found:
     if law.low >= 0:
-        return _none("quadrature", 0.0, _positive(law))
+        return _none("quadrature", 0.0, (_NEVER_NEGATIVE,))
     found = windows.of_fixed_law(law)
     coarse_law = laws.initial(problem, j, 0.7)
     coarse = windows.of_fixed_law(coarse_law) if coarse_law is not None else []
@@ -157,8 +159,13 @@ def _by_quadrature(problem: Problem, j: int, law: WeightLaw) -> Found:
     low = found[0][0]
     residual = abs(coarse[0][0] / low - 1.0) if coarse else math.inf
     edge = bulk.left_edge(law, low)
-    status = Status.CONVERGED if residual < 1e-3 else Status.NOT_CONVERGED
-    return Found(found, 0.0, edge.value, "quadrature", residual, status, _thin(edge), [])
+    status = Status.CONVERGED if residual < max(1e-3, rtol) else Status.NOT_CONVERGED
+    warnings = _thin(edge)
+    if residual > rtol:
+        warnings += (f"Two quadratures differ by {residual:.1e} of the threshold, more than rtol = {rtol:.1e}.",)
+    # What a coarser rule changes is counted as an error only where it exceeds the accuracy asked for.
+    stderr = 0.0 if residual <= rtol else residual * low
+    return Found(found, stderr, edge.value, "quadrature", residual, status, warnings, [])
 
 
 def _thin(edge: Any) -> tuple[str, ...]:

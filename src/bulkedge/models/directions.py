@@ -6,12 +6,11 @@ E[z_perp | y, z_known]; what is never reached is the maximal hard subspace, and 
 not depend at all, is split off.
 
 How each is decided, and how sure one can be:
-- inert: exactly, as the common null space of the gradients of h and of every switch of h (the arguments of its kinks
-  and jumps), by automatic differentiation at random points.
-- easy: statistically. Cells b of (y, z_known) give mu_b = E[z_perp 1_b]/P_b; the eigenvectors of sum_b P_b mu_b mu_b^T
-  whose eigenvalue stands `SIGMAS` standard errors above sampling noise are easy. Any function of (y, z_known) averages
-  hard directions to zero, so a false alarm needs a fluctuation of that size; a signal below `resolution` of the
-  certificate (an explained variance) would be missed.
+- inert: the common null space of the gradients of h and of the normals of the surfaces across which h jumps, by
+  automatic differentiation at random points (`latent.active`).
+- easy: the directions of E[z_perp F(y, z_known)] over many test functions F (`gaussian.signals`): plain integrals,
+  with an error from independent replicas of the nodes. Hard directions give zero for every F, so a false alarm needs a
+  fluctuation of many standard errors; a signal that explains less than `resolution` of the variance would be missed.
 - The signed permutations of the coordinates that leave h unchanged are found first: E[z_perp | y, z_known] is fixed by
   each of them that fixes z_known, so a mirrored direction is hard outright and (1, 1)/sqrt 2 comes out exactly.
 """
@@ -23,24 +22,25 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from bulkedge.gaussian.breakpoints import switches
+from bulkedge.gaussian import signals
+from bulkedge.models import latent
 from bulkedge.models.target import Target
 
-SAMPLES = 1 << 18
-SIGMAS = 8.0
-_PROBES = 512
+_PROBES = 256
+_FEWER, _MORE = 14, 16
+_DOUBT = 4.0
+_ALL_PERMUTATIONS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Directions:
     """Orthonormal bases, one column a direction: easy (k, e), hard (k, r), inert (k, i).
 
-    stages: the easy directions in the order the staircase reaches them. certificate: the statistic of each stage,
-    {signal, noise, resolution}, and how hard directions were established.
+    stages: the easy directions in the order the staircase reaches them. certificate: for each stage the explained
+    variance `signal`, its `stderr` under no signal, the `resolution`, and the `largest_unseen` variance of a direction
+    that was not taken; and the number of symmetries used.
     """
 
     easy: np.ndarray
@@ -60,129 +60,115 @@ class Directions:
 def directions(link: Target) -> Directions:
     """The three classes of latent directions of a link."""
     k = link.latent_dim
-    rng = np.random.default_rng(20260201)
-    z, e = rng.standard_normal((SAMPLES, k)), rng.standard_normal(SAMPLES)
-    label = _labels(link)
-    group = _symmetries(label, z[:_PROBES], e[:_PROBES])
-    active = _active(link, z[:_PROBES], e[:_PROBES])
-    certificate: dict[str, Any] = {
-        "symmetries": len(group),
-        "stages": [],
-        "samples": SAMPLES,
-    }
+    active = latent.active(link)
+    group = symmetries(link)
+    evidence: list[dict[str, float]] = []
     easy = np.zeros((k, 0))
     stages: list[np.ndarray] = []
-    y = label(z, e)
     while easy.shape[1] < active.shape[1]:
-        new, evidence = _visible(y, z, easy, active, group)
-        certificate["stages"].append(evidence)
+        new, found = visible(link, easy, active, group)
+        evidence.append(found)
         if new.shape[1] == 0:
             break
         stages.append(new)
         easy = np.concatenate([easy, new], axis=1)
-    hard = _complement(easy, active)
-    inert = _complement(active, np.eye(k))
-    return Directions(_tidy(easy), _tidy(hard), _tidy(inert), tuple(_tidy(s) for s in stages), certificate)
+    hard, inert = complement(easy, active), complement(active, np.eye(k))
+    certificate: dict[str, Any] = {"symmetries": len(group), "stages": evidence}
+    return Directions(tidy(easy), tidy(hard), tidy(inert), tuple(tidy(s) for s in stages), certificate)
 
 
-def _labels(link: Target) -> Any:
-    evaluate = jax.jit(jax.vmap(link.call))
+def visible(
+    link: Target, known: np.ndarray, active: np.ndarray, group: list[np.ndarray]
+) -> tuple[np.ndarray, dict[str, float]]:
+    """The directions (k, n) of E[z_perp | y, z_known], beyond the known (k, e), and the evidence."""
+    rest = _fixed([g for g in group if np.allclose(g @ known, known, atol=1e-6)], complement(known, active))
+    if rest.shape[1] == 0:
+        return rest, {"signal": 0.0, "stderr": 0.0, "resolution": 0.0, "largest_unseen": 0.0}
+    found = signal(link, known, rest, 1)
+    evidence = {
+        "signal": found.energy,
+        "stderr": found.stderr,
+        "resolution": found.resolution,
+        "largest_unseen": found.unseen,
+    }
+    return rest @ found.directions, evidence
 
-    def label(z: np.ndarray, e: np.ndarray) -> np.ndarray:
-        with jax.enable_x64(True):
-            return np.asarray(evaluate(jnp.asarray(z), jnp.asarray(e)))
 
-    return label
+def signal(link: Target, known: np.ndarray, rest: np.ndarray, degree: int, *, linear: bool = False) -> signals.Signal:
+    """What degree-d Hermite polynomials of z_rest say of (y, z_known); linear: of E[y | z] alone.
 
-
-def _symmetries(label: Any, z: np.ndarray, e: np.ndarray) -> list[np.ndarray]:
-    """The signed permutations g with h(g z, e) = h(z, e) at every probe."""
-    k = z.shape[1]
-    y = label(z, e)
-    scale = 1e-9 * (1.0 + np.abs(y))
-    found = []
-    # All of them for k <= 3 (48 at most); mirrors and plain permutations beyond.
-    signs = itertools.product((1.0, -1.0), repeat=k)
-    for sign in signs:
-        for order in itertools.permutations(range(k)):
-            if k > 3 and order != tuple(range(k)) and min(sign) < 0:
-                continue
-            g = np.zeros((k, k))
-            g[np.arange(k), order] = sign
-            if np.all(np.abs(label(z @ g.T, e) - y) <= scale):
-                found.append(g)
+    More nodes are taken where something stands out of the noise without being beyond doubt.
+    """
+    make = signals.linear_tests if linear else signals.any_tests
+    found = None
+    for log2 in (_FEWER, _MORE):
+        nodes = latent.nodes(link, log2)
+        found = signals.signal(nodes.z @ rest, make(nodes.y, nodes.z @ known, nodes.p), nodes.p, degree)
+        if found.unseen <= max(_DOUBT * found.stderr, signals.FLOOR) or len(nodes.p) == 2:
+            break
+    assert found is not None
     return found
 
 
-def _active(link: Target, z: np.ndarray, e: np.ndarray) -> np.ndarray:
-    """Basis of the directions on which y depends: the range of the gradients of h and of its switches."""
+@functools.lru_cache(maxsize=256)
+def symmetries(link: Target) -> list[np.ndarray]:
+    """The signed permutations g with h(g z, e) = h(z, e), or h(g z, -e) = h(z, e), at every probe.
+
+    All of them for k <= 4; beyond, mirrors, exchanges of two coordinates and their products only.
+    """
     k = link.latent_dim
-    with jax.enable_x64(True):
-        zero = jnp.zeros(k), jnp.zeros(())
-        values = switches(link.call, *zero)
-        slopes = jax.jit(
-            jax.vmap(lambda z, e: jnp.concatenate([jax.jacobian(values)(z, e), jax.grad(link.call)(z, e)[None]]))
-        )
-        rows = np.asarray(slopes(jnp.asarray(z), jnp.asarray(e))).reshape(-1, k)
-    rows = rows[np.all(np.isfinite(rows), axis=1)]
-    size = np.linalg.norm(rows, axis=1)
-    rows = rows[size > 1e-12] / size[size > 1e-12, None]
-    if rows.shape[0] == 0:
-        return np.eye(k)
-    _, s, vt = np.linalg.svd(rows, full_matrices=False)
-    return vt[s > 1e-7 * np.sqrt(rows.shape[0])].T
+    rng = np.random.default_rng(20260201)
+    z, e = rng.standard_normal((_PROBES, k)), rng.standard_normal(_PROBES)
+    y = latent.evaluate(link, z, e)
+    scale = 1e-9 * (1.0 + np.abs(y))
+    identity = tuple(range(k))
+    orders = [
+        order
+        for order in (itertools.permutations(identity) if k <= _ALL_PERMUTATIONS else _exchanges(k))
+        if k <= _ALL_PERMUTATIONS or sum(i != j for i, j in enumerate(order)) <= 2
+    ]
+    found = []
+    for order in orders:
+        signs = np.array(list(itertools.product((1.0, -1.0), repeat=k)))
+        moved = signs[:, None, :] * z[None][:, :, order]
+        same = np.zeros(len(signs), bool)
+        for flip in (1.0, -1.0) if link.noisy else (1.0,):
+            labels = latent.evaluate(link, moved, np.broadcast_to(flip * e, moved.shape[:2]))
+            same |= np.all(np.abs(labels - y) <= scale, axis=1)
+        for sign in signs[same]:
+            g = np.zeros((k, k))
+            g[np.arange(k), order] = sign
+            found.append(g)
+    return found
 
 
-def _visible(
-    y: np.ndarray, z: np.ndarray, easy: np.ndarray, active: np.ndarray, group: list[np.ndarray]
-) -> tuple[np.ndarray, dict[str, float]]:
-    """The new directions of E[z_perp | y, z_easy], and the evidence."""
-    # The conditional mean is fixed by every symmetry that leaves the known coordinates alone.
-    fixing = [g for g in group if np.allclose(g @ easy, easy, atol=1e-6)]
-    rest = _complement(easy, active)
-    fixed = sum(fixing) / len(fixing) @ rest
-    none = {"signal": 0.0, "spread": 0.0, "resolution": 0.0, "largest_unseen": 0.0}
-    if np.linalg.norm(fixed) < 1e-9:
-        return np.zeros((z.shape[1], 0)), none
-    rest = _complement(np.zeros((z.shape[1], 0)), fixed)
-    cell = _cells(y, 64 if easy.shape[1] == 0 else 16)
-    for i in range(easy.shape[1]):
-        cell = cell * 8 + _cells(z @ easy[:, i], 8)
-    _, cell = np.unique(cell, return_inverse=True)
-    count, n, x = np.bincount(cell), y.size, z @ rest
-    means = np.stack([np.bincount(cell, c) for c in x.T], axis=1) / count[:, None]
-    power = np.bincount(cell, np.max(x * x, axis=1)) / count
-    between = (means.T * (count / n)) @ means
-    value, vector = np.linalg.eigh(between)
-    # Under the null a cell's squared mean, times its mass, is about power/n with relative fluctuation sqrt 2.
-    noise, spread = float(power.sum()) / n, float(np.sqrt(2.0 * np.sum(power**2))) / n
-    seen = value > noise + SIGMAS * spread
-    evidence = {
-        "signal": float(value[-1]) - noise,
-        "spread": spread,
-        "resolution": SIGMAS * spread,
-        "largest_unseen": float(np.max(value[~seen] - noise, initial=0.0)),
-    }
-    return rest @ vector[:, seen], evidence
+def _exchanges(k: int) -> list[tuple[int, ...]]:
+    found = [tuple(range(k))]
+    for i, j in itertools.combinations(range(k), 2):
+        order = list(range(k))
+        order[i], order[j] = j, i
+        found.append(tuple(order))
+    return found
 
 
-def _cells(values: np.ndarray, most: int) -> np.ndarray:
-    """Labels 0.. of cells of nearly equal mass; a repeated value is a cell of its own."""
-    distinct, index, count = np.unique(values, return_inverse=True, return_counts=True)
-    if distinct.size <= most:
-        return index
-    level = np.floor((np.cumsum(count) - 0.5 * count) / values.size * most).astype(int)
-    return level[index]
+def _fixed(group: list[np.ndarray], outer: np.ndarray) -> np.ndarray:
+    """Basis of the vectors of span(outer) that every g leaves alone."""
+    if not group or outer.shape[1] == 0:
+        return outer
+    moved = np.concatenate([g @ outer - outer for g in group])
+    _, s, vt = np.linalg.svd(moved, full_matrices=True)
+    s = np.concatenate([s, np.zeros(len(vt) - len(s))])
+    return outer @ vt[s < 1e-6].T
 
 
-def _complement(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
+def complement(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
     """Basis of the part of span(outer) orthogonal to span(inner)."""
     left = outer - inner @ (inner.T @ outer)
     u, s, _ = np.linalg.svd(left, full_matrices=False)
     return u[:, s > 0.5]
 
 
-def _tidy(basis: np.ndarray) -> np.ndarray:
+def tidy(basis: np.ndarray) -> np.ndarray:
     """An orthonormal basis of the same span, along coordinate axes where it can be, largest entries positive."""
     if basis.shape[1] == 0:
         return basis

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from bulkedge.finite import simulate
-from bulkedge.foundation.answers import Comparison, Outlier, Simulation, Spectrum, Trajectory
+from bulkedge.foundation.answers import Comparison, Simulation, Spectrum, Trajectory
 from bulkedge.foundation.checks import positive
 from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.numerics import DEFAULT, Numerics
 from bulkedge.foundation.status import Status
 from bulkedge.foundation.verdict import UNDECIDED, Verdict, judge, overall, widening
 from bulkedge.learnability import spectrum, trajectory
+from bulkedge.learnability.lowest import lowest
 from bulkedge.models.problem import Problem
 
 Progress = Callable[[str, int, int], None]
 _LEARNED = 0.02
 """Times are judged while v(t)/(d |theta|^2), the squared cosine a run has by then, is below this."""
-_TRACY_WIDOM = 1.2065
 _MANY = 50
 """Runs from which a variance over runs is worth judging."""
 
@@ -184,27 +184,16 @@ def _eigenvalues(problem: Problem, spectra: list[Spectrum], measured: Simulation
 def _lowest(
     block: Spectrum, d: int, seen: Callable[[str], tuple[float, float]], tag: str, widen: float
 ) -> list[dict[str, Any]]:
-    """The lowest eigenvalue: an outlier well below the edge, or the edge with its Tracy-Widom shift."""
-    width = (block.edge_scale or 0.0) * d ** (-2.0 / 3.0)
-    below = [o for o in block.outliers if o.value < block.edge and o.probability > 0.5]
-    lowest: Outlier | None = below[0] if below else None
-    time = float(block.time or 0)
-    if lowest is not None and block.edge - lowest.value > 4.0 * width:
-        value = (lowest.value, lowest.stderr)
-        # An outlier's own bias is of order 1/d times the room the bulk leaves it.
-        drift = 4.0 * abs(lowest.value) / d + 0.25 * width
-        rows = [_row(f"lowest_eigenvalue{tag}", time, value, seen("eigenvalues"), drift, widen)]
-        part = (lowest.overlap2, lowest.overlap2_stderr)
-        rows.append(_row(f"overlap2{tag}", time, part, seen("overlap2"), 4.0 / d, widen, 1.0))
-        return rows
-    if block.edge_scale is None:
+    """The lowest eigenvalue, and its overlap2 where it is an outlier clear of the bulk."""
+    expected = lowest(block, d)
+    if expected is None:
         return []
-    value, drift = block.edge + _TRACY_WIDOM * width, 0.5 * width
-    error = block.edge_stderr
-    if lowest is not None and lowest.value < value:
-        # Close to the transition an outlier hides in the fluctuations of the edge.
-        value, drift, error = lowest.value, 1.5 * width, lowest.stderr
-    return [_row(f"lowest_eigenvalue{tag}", time, (value, error), seen("eigenvalues"), drift, widen)]
+    time, value = float(block.time or 0), (expected.value, expected.stderr)
+    rows = [_row(f"lowest_eigenvalue{tag}", time, value, seen("eigenvalues"), expected.drift, widen)]
+    if expected.outlier is not None:
+        part = (expected.outlier.overlap2, expected.outlier.overlap2_stderr)
+        rows.append(_row(f"overlap2{tag}", time, part, seen("overlap2"), 4.0 / d, widen, 1.0))
+    return rows
 
 
 def _readable(quantity: str) -> str:

@@ -1,0 +1,133 @@
+"""Bayes-optimal approximate message passing on data (theory 02, 2a).
+
+With A = X/sqrt(d), the estimate B (d, k) of sqrt(d) Theta_*, its uncertainty V (k, k), and
+g(y, w, V) = V^{-1}(E[z | y] - w) for z ~ N(w, V):
+    Omega = A B - G V,            G_i = g(y_i, Omega_i, V),
+    L = (1/d) sum_i G_i G_i^T,    D = -(1/d) sum_i dg_i/dw,
+    B <- (A^T G + B D)(I + L)^{-1},   V <- (I + L)^{-1}.
+L and D agree in the limit; L is positive whatever the fluctuations, D makes the right memory term at finite size.
+Source: Rangan (2011); Aubin et al. (2018); Troiani et al. (2025).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from bulkedge.finite.estimator import Estimator, products
+from bulkedge.foundation.checks import integer, positive
+from bulkedge.foundation.errors import BadInput
+from bulkedge.foundation.status import Status
+from bulkedge.gaussian.posterior import Posterior
+from bulkedge.models.target import target
+from bulkedge.spectra.law import numbers
+
+_FULL = 1e-5
+_FAINT = 1e-3
+"""Length of a random start: short enough that the iteration is linear until it has found a direction."""
+
+
+class AMP(Estimator):
+    """The hidden directions of a known link, from standard Gaussian samples.
+
+    Args:
+        target: the link, as everywhere: an expression, a name, or a callable (z, e) -> y.
+        latent_dim: number of directions, where the target does not say.
+        max_iter: most iterations.
+        tol: relative change of the estimate below which they stop.
+        start: (k, d) a first estimate, whose rows are as long as it is sure of itself: an estimate that has overlap q
+            with a true direction (of unit length) has squared length q. Random and faint if None.
+        random_state: seed of a random start.
+
+    Attributes:
+        components_: (k, d) posterior means of the directions (unit vectors), up to symmetries of the link.
+        overlap_: (k, k) what AMP believes their overlap with the true ones to be, I - V.
+        path_: (n_iter_ + 1, k, k) the same at each iteration.
+        n_iter_: iterations made.
+        status_: converged, not converged, or diverged.
+        n_features_in_: d.
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        latent_dim: int | None = None,
+        max_iter: int = 200,
+        tol: float = 1e-5,
+        start: Any = None,
+        random_state: int = 0,
+    ) -> None:
+        self.target = target
+        self.latent_dim = latent_dim
+        self.max_iter = max_iter
+        self.tol = tol
+        self.start = start
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, truth: np.ndarray | None = None) -> Self:
+        """Estimate the directions.
+
+        truth: (k, d); if given, `overlaps_` (n_iter_ + 1, k, k), components x truth, is kept.
+        """
+        link = target(self.target, self.latent_dim)
+        k = link.latent_dim
+        data = products(X, y)
+        steps, tol = integer("max_iter", self.max_iter, low=1), positive("tol", self.tol)
+        given = Posterior(link.call, k, link.noisy).given(data.labels)
+        n, d = data.n, data.d
+        scale = 1.0 / np.sqrt(d)
+        b, v = self._first(k, d)
+        g = np.zeros((n, k))
+        path, overlaps = [np.eye(k) - v], [_against(b, truth)]
+        self.status_ = Status.NOT_CONVERGED
+        for _ in range(steps):
+            omega = scale * data.forward(b.T).T - g @ v
+            inverse = np.linalg.inv(v)
+            moments = given.moments(omega, v)
+            g = moments.shift @ inverse
+            spread = moments.second - np.einsum("na,nb->nab", moments.shift, moments.shift)
+            memory = n / d * (inverse - inverse @ spread.mean(axis=0) @ inverse)
+            known = g.T @ g / d
+            new_v = np.linalg.inv(np.eye(k) + known)
+            new = (scale * data.backward(g.T).T + b @ memory) @ new_v
+            if not np.all(np.isfinite(new)):
+                self.status_ = Status.DIVERGED
+                break
+            change = np.linalg.norm(new - b) / max(np.linalg.norm(new), 1e-300)
+            b, v = new, _floored(new_v)
+            path.append(np.eye(k) - v)
+            overlaps.append(_against(b, truth))
+            if change < tol or np.linalg.eigvalsh(v)[-1] <= 2 * _FULL:
+                self.status_ = Status.CONVERGED
+                break
+        self.components_ = scale * b.T
+        self.overlap_, self.path_ = np.eye(k) - v, np.array(path)
+        self.n_iter_, self.n_features_in_ = len(path) - 1, d
+        if truth is not None:
+            self.overlaps_ = np.array(overlaps)
+        return self
+
+    def _first(self, k: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+        """(B, V) to begin with."""
+        if self.start is None:
+            rng = np.random.default_rng(integer("random_state", self.random_state, low=0))
+            return _FAINT * rng.standard_normal((d, k)), np.eye(k)
+        rows = numbers("start", self.start)
+        if rows.shape != (k, d):
+            raise BadInput("start", f"must have shape ({k}, {d}), not {rows.shape}")
+        known = rows @ rows.T
+        if np.linalg.eigvalsh(known)[-1] >= 1:
+            raise BadInput("start", "must have rows shorter than 1: their squared length is the overlap they claim")
+        return np.sqrt(d) * rows.T, np.eye(k) - known
+
+
+def _floored(v: np.ndarray) -> np.ndarray:
+    value, basis = np.linalg.eigh(0.5 * (v + v.T))
+    return (basis * np.maximum(value, _FULL)) @ basis.T
+
+
+def _against(b: np.ndarray, truth: np.ndarray | None) -> np.ndarray:
+    """Overlaps of the unit-normalised estimate with the truth, (k, k)."""
+    k = b.shape[1]
+    return np.zeros((k, k)) if truth is None else b.T @ truth.T / np.sqrt(len(b))

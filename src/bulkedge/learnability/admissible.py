@@ -1,0 +1,81 @@
+"""Links the theory speaks of: finite, square-integrable, and functions of z."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import numpy as np
+
+from bulkedge.foundation.errors import BadInput
+from bulkedge.gaussian import quadrature
+from bulkedge.models import latent
+from bulkedge.models.target import Target
+
+_LINES = 24
+_FAR = 37.0
+"""Beyond this radius a Gaussian weight is no number any more."""
+
+
+@functools.lru_cache(maxsize=128)
+def admissible(link: Target) -> Target:
+    """The link itself, or BadInput with the reason."""
+    nodes = latent.nodes(link) if latent.active(link).shape[1] else None
+    if nodes is None:
+        raise BadInput("target", "does not depend on z: there is nothing to learn")
+    if not np.all(np.isfinite(nodes.y)):
+        z = nodes.z[~np.isfinite(nodes.y)][0]
+        raise BadInput("target", f"is not finite at z = {np.round(z, 3).tolist()}; it must be for almost every z")
+    where = _heavy(link)
+    if where:
+        raise BadInput("target", f"is not square-integrable: E[y^2] diverges {where}")
+    return link
+
+
+def _heavy(link: Target) -> str:
+    """Where E[y^2] diverges, judged on random lines through the origin and across the middle; empty if nowhere."""
+    k = link.latent_dim
+    rng = np.random.default_rng(20260203)
+    u = rng.standard_normal((_LINES, k + 1))
+    u[:, k] *= link.noisy
+    u /= np.linalg.norm(u, axis=1, keepdims=True)
+    if _grows(link, u):
+        return "for large z"
+    base = rng.standard_normal((_LINES, k + 1)) * np.append(np.ones(k), float(link.noisy))
+    return "near a singularity" if _explodes(link, base, u) else ""
+
+
+def _grows(link: Target, u: np.ndarray) -> bool:
+    """Whether log(y^2) - r^2/2 fails to fall along a ray, between a radius of 12 and where numbers end."""
+    k = link.latent_dim
+    r = np.linspace(12.0, _FAR, 26)
+    points = r[:, None, None] * u
+    y = latent.evaluate(link, points[..., :k], points[..., k])
+    overflow = ~np.isfinite(y)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        height = 2.0 * np.log(np.abs(y)) - 0.5 * r[:, None] ** 2
+    # A ray that leaves the numbers before its Gaussian weight does cannot be integrated here.
+    fast = np.any(overflow, axis=0) & ~np.any(np.isnan(y), axis=0)
+    height = np.where(np.isfinite(height), height, -np.inf)
+    return bool(np.any(fast | (np.max(height[-4:], axis=0) >= np.max(height[:4], axis=0)) & (height[-1] > -600.0)))
+
+
+def _explodes(link: Target, base: np.ndarray, u: np.ndarray) -> bool:
+    """Whether |y| grows like t^-1/2 or faster at a distance t from a zero of some switch, on the lines base + t u."""
+    k = link.latent_dim
+    n = k + 1
+
+    def on_line(x: jax.Array) -> jax.Array:
+        point = x[1 : 1 + n] + x[0] * x[1 + n :]
+        return link.call(point[:k], point[k])
+
+    found = quadrature.splits_on_lines(on_line, np.concatenate([np.zeros((len(u), 1)), base, u], axis=1))
+    line = np.repeat(np.arange(len(u)), [z.size for z in found])
+    if line.size == 0:
+        return False
+    t = np.concatenate(found)[:, None, None] + np.array([-1.0, 1.0])[:, None] * 4.0 ** -np.arange(4, 13)
+    points = base[line, None, None] + t[..., None] * u[line, None, None]
+    y = np.abs(latent.evaluate(link, points[..., :k], points[..., k]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        power = np.diff(np.log(y), axis=2)[:, :, -4:].mean(axis=2) / np.log(4.0)
+    return bool(np.any(power[np.isfinite(power)] > 0.49))
