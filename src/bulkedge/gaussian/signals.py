@@ -2,8 +2,9 @@
 
 s are unknown and c known Gaussian coordinates of a sample with label y. The conditional expectation is zero iff
 E[h_alpha(s) F(y, c)] = 0 for every F. F runs through many bounded smooth functions, orthonormal under the law of
-(y, c), so that the sum of squares is a variance explained: each test is a plain Gaussian integral, and no density of y is
-needed. What is found is a lower bound of the explained variance; a signal that only shows below `resolution` is missed.
+(y, c), so that the sum of squares is a variance explained: each test is a plain Gaussian integral, and no density of y
+is needed. What is found is a lower bound of the explained variance; a signal that only shows below `resolution` is
+missed.
 """
 
 from __future__ import annotations
