@@ -87,10 +87,11 @@ def test_a_committee_of_relus_learns_as_published():
     """R1: two ReLU neurons of opposite sign on tanh(h1 + He3(h2)); simulations at D = 5000, 32 runs, 2e-3."""
     network = be.Network("relu", 2, (2**0.5, -(2**0.5)))
     runs = replicas(be.Problem("tanh(z1 + he3(z2))", network, step_size=0.6), 3.0, 6, paths=1 << 17, count=4)
-    mean = np.mean([r.overlap[:, 0] for r in runs], axis=0)
-    np.testing.assert_allclose(mean[1:, 0], [0.07572, 0.12384, 0.15618, 0.17998, 0.19887, 0.21468], atol=2e-3)
-    np.testing.assert_allclose(mean[1:, 1], [-0.06258, -0.10184, -0.12758, -0.14607, -0.16036, -0.17219], atol=2e-3)
-    np.testing.assert_allclose(mean[1], [0.0759, -0.0633], atol=2e-4)
+    overlap = [r.overlap[1:, 0] for r in runs]
+    near([o[:, 0] for o in overlap], [0.07572, 0.12384, 0.15618, 0.17998, 0.19887, 0.21468], 2e-3)
+    # The limit is -.17413(7) at t = 6 (2^19 paths): two standard errors (.001) of the simulation from it.
+    near([o[:, 1] for o in overlap], [-0.06258, -0.10184, -0.12758, -0.14607, -0.16036, -0.17219], 2e-3)
+    near([o[0] for o in overlap], [0.0759, -0.0633], 1e-4)
     gram = np.mean([np.einsum("tiu,tju->tij", r.kernels.c, r.kernels.c) for r in runs], axis=0)
     np.testing.assert_allclose(gram[1:, 0, 0], [0.8550, 0.8058, 0.7917, 0.7929, 0.8017, 0.8146], atol=2e-3)
     np.testing.assert_allclose(gram[1:, 0, 1], [0.1099, 0.1491, 0.1603, 0.1591, 0.1522, 0.1427], atol=2e-3)

@@ -7,7 +7,7 @@ import pytest
 import bulkedge as be
 from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.status import Status
-from bulkedge.spectra import bulk, matrix, matrix_density, outliers
+from bulkedge.spectra import bulk, matrix, matrix_density, matrix_outliers, outliers
 from bulkedge.spectra.law import WeightLaw
 from bulkedge.spectra.matrix import MatrixLaw
 
@@ -41,7 +41,7 @@ def test_one_neuron_is_the_scalar_route(delta, weighted):
         assert edge.value == pytest.approx(expected.value, rel=1e-10)
         assert edge.beta == pytest.approx(expected.beta, rel=1e-6)
         assert edge.share == pytest.approx(expected.share, rel=1e-5)
-    for mine, theirs in ((matrix.below, outliers.below), (matrix.above, outliers.above)):
+    for mine, theirs in ((matrix_outliers.below, outliers.below), (matrix_outliers.above, outliers.above)):
         found, expected = mine(one, delta), theirs(law, delta)
         assert len(found) == len(expected)
         for a, b in zip(found, expected, strict=True):
@@ -57,7 +57,7 @@ def test_equal_blocks_are_the_scalar_route_with_multiplicity(delta):
     equal = MatrixLaw(law.g[:, None, None] * np.eye(m), law.s)
     assert matrix.left_edge(equal, delta).value == pytest.approx(bulk.left_edge(law, delta).value, rel=1e-9)
     expected = outliers.below(law, delta)
-    found = matrix.below(equal, delta)
+    found = matrix_outliers.below(equal, delta)
     assert len(found) == m * len(expected)
     values = np.repeat([s.value for s in expected], m)
     assert [s.value for s in found] == pytest.approx(values, rel=1e-8)
@@ -79,7 +79,7 @@ def test_different_blocks_are_independent_and_rotations_do_not_matter():
     expected = [s for s in expected if s.value < edge]
     for law in (MatrixLaw(G, one.s), rotated):
         assert matrix.left_edge(law, delta).value == pytest.approx(edge, rel=1e-8)
-        found = matrix.below(law, delta)
+        found = matrix_outliers.below(law, delta)
         assert [s.value for s in found] == pytest.approx([s.value for s in expected], rel=1e-8)
         assert [s.overlap2 for s in found] == pytest.approx([s.overlap2 for s in expected], rel=1e-6)
 
@@ -125,7 +125,7 @@ def test_the_edge_is_where_the_transform_becomes_complex():
 def test_overlap_by_finite_differences_of_the_resolvent():
     """The hidden block of (H - z)^{-1} is N(z)^{-1}, N = -z + E[M (x) s s^T]: overlap2 is the residue along w."""
     law, delta = network_law(400, [1.0, -0.7], r=2, seed=4), 25.0
-    found = matrix.below(law, delta)
+    found = matrix_outliers.below(law, delta)
     assert found
 
     def block(z):
@@ -164,7 +164,11 @@ def test_real_matrices_of_two_neurons(network, target, loss, delta):
         H = np.block([[X.T @ (G[:, i, j, None] * X) / n for j in range(m)] for i in range(m)])
         values, vectors = np.linalg.eigh(H)
         law = MatrixLaw.of(G, X[:, :k])
-        found, edge, right = matrix.below(law, delta), matrix.left_edge(law, delta), matrix.right_edge(law, delta)
+        found, edge, right = (
+            matrix_outliers.below(law, delta),
+            matrix.left_edge(law, delta),
+            matrix.right_edge(law, delta),
+        )
         assert found
         overlap2 = np.sum(vectors[:, 0].reshape(m, d)[:, :k] ** 2)
         inner = values[len(found)]
@@ -210,7 +214,7 @@ def test_atoms():
     assert matrix_density.atom(law, 2.0) == pytest.approx(2 / 3)
     assert matrix_density.atom(law, 0.5) == pytest.approx(2 / 3 + 1 / 6)
     assert matrix.left_edge(law, 2.0).value == 0.0
-    assert matrix.below(MatrixLaw(G, np.ones((10, 1))), 2.0) == []
+    assert matrix_outliers.below(MatrixLaw(G, np.ones((10, 1))), 2.0) == []
     assert matrix.right_edge(law, 2.0).value == pytest.approx((1 + 2**-0.5) ** 2, rel=1e-9)
     full = MatrixLaw(np.broadcast_to(np.eye(3), (10, 3, 3)), np.zeros((10, 0)))
     assert matrix.left_edge(full, 2.0).value == pytest.approx((1 - 2**-0.5) ** 2, rel=1e-9)

@@ -31,14 +31,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bulkedge.dynamics.paths import coins, gaussians, power_of_two
+from bulkedge.dynamics import paths as tables
+from bulkedge.dynamics.paths import coins, power_of_two
 from bulkedge.models import functions
 from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem, pointwise
 
 RANK_TOLERANCE = 1e-3
-SAMPLE = np.float32
-"""What is kept of every sample, whose rounding is far below the sampling error; kernels are float64."""
+PRECISION = "double"
+"""Of what is kept of every sample. "single": half the time; its rounding, some 1e-6, is below the sampling error."""
+_ROOM = 8
+"""Left directions there is room for at first, per neuron. Room doubles when it is used up: few sizes to compile."""
 _BOUND = 1e8
 """|V|^2 averaged over samples beyond which the dynamics has diverged."""
 
@@ -121,6 +124,7 @@ def solve(
     mirror: bool = True,
     memory: bool = True,
     rank_tolerance: float = RANK_TOLERANCE,
+    precision: str = PRECISION,
 ) -> Run:
     """Run the DMFT for `steps` steps with N = `paths` (rounded up to a power of two) samples.
 
@@ -130,9 +134,11 @@ def solve(
     equations; otherwise samples come in pairs (V_*, -V_*) that share all else: the spurious part of E[F V_*], of order
     1/sqrt N and as large as a real overlap, cancels in a pair.
     memory: False drops the memory term (wrong on purpose: for tests that must notice).
+    precision: "double" or "single", of samples; kernels and averages over samples are float64 in either.
     """
     with jax.enable_x64(True):
         n, m, k = power_of_two(paths), problem.m, problem.k
+        dtype = np.float64 if precision == "double" else np.float32
         link = directions(problem.link)
         still = np.concatenate([link.hard, link.inert], axis=1)
         still = still @ still.T
@@ -141,115 +147,153 @@ def solve(
         paired = mirror and bool(np.any(np.abs(start @ still) > 0) or np.any(np.abs(push @ still) > 0))
         frozen = still if mirror and not paired else np.zeros((k, k))
         batch = None if problem.batch == 1.0 else coins(steps, n, problem.batch, seed)
-        most = max(1, steps) * m
-        rank = min(most, (12 if batch is None else steps) * m)
         form = _compiled(problem.network.sigma, problem.loss_function)
-        numbers = {
-            "a": jnp.asarray(problem.layer[0]),
-            "b": jnp.asarray(problem.layer[1]),
-            "eta": problem.step_size,
-            "decay": problem.weight_decay,
-            "momentum": problem.momentum,
-            "delta": delta,
-            "memory": float(memory),
-            "tolerance": rank_tolerance,
-            "frozen": jnp.asarray(frozen),
-        }
-        outside = (None if batch is None else jnp.asarray(batch), jnp.asarray(push))
+        table = tables.table(n // 2 if paired else n, seed)
 
-        def draw(first: int, count: int) -> np.ndarray:
-            rows = gaussians(range(first, first + count), n // 2 if paired else n, seed)
+        def draw(first: int, number: int) -> np.ndarray:
+            rows = table.rows(first, number)
             return np.concatenate([rows, rows], axis=1) if paired else rows
 
         latent = draw(0, k + 1)
         if paired:
             latent[:k, n // 2 :] -= 2.0 * still @ latent[:k, n // 2 :]
-        z, e = latent[:k], latent[k]
-        y, spare = problem.labels(z.T, e), draw(k + 1, m)
-        samples = tuple(jnp.asarray(v, SAMPLE) for v in (z, y, spare))
-        state = _begin(jnp.asarray(draw(k + 1 + m, m), SAMPLE), samples[0], jnp.asarray(start), steps)
-        noise = jnp.zeros((0, n), SAMPLE)
-        while True:
-            known = noise.shape[0]
-            noise = jnp.concatenate([noise, jnp.asarray(draw(k + 1 + 2 * m + known, rank - known), SAMPLE)])
-            state = form.advance(_widened(state, rank), noise, samples, outside, numbers)
-            if int(state["t"]) == steps:
+        z, y = latent[:k], problem.labels(latent[:k].T, latent[k])
+        samples = Samples(*(jnp.asarray(v, dtype) for v in (z, y, draw(k + 1, m))))
+        layer = Layer(*(jnp.asarray(v, dtype) for v in (*problem.layer, problem.step_size)))
+        born_at = k + 1 + 2 * m
+        shrink = 1.0 - problem.step_size * problem.weight_decay
+        root_delta = float(np.sqrt(delta))
+
+        length = np.sqrt(np.maximum(0.0, 1.0 - np.sum(start**2, axis=1)))
+        c = before = np.concatenate([start, np.diag(length)], axis=1)
+        x = jnp.concatenate([samples.z, jnp.asarray(draw(k + 1 + m, m), dtype)])
+        f = jnp.zeros((0, n), dtype)
+        count, diverged_at, history = 0, None, _History()
+        for t in range(steps + 1):
+            if t < steps and count + m > f.shape[0]:
+                room = max(_ROOM * m, 2 * f.shape[0])
+                x, f, c, before = _widened(room - f.shape[0], x, f, c, before)
+            coin = None if batch is None or t == steps else jnp.asarray(batch[t], dtype)
+            big, seen = form.look(c, _root(c[:, k:]), x, f, samples, coin, layer)
+            seen = jax.device_get(seen)
+            if not seen["size"] < _BOUND:
+                diverged_at = t
                 break
-            rank = min(most, 2 * rank)
-        return _collect(problem, delta, form.finish(state, samples, numbers), z, y, batch, steps)
+            history.look(c, count, seen)
+            if t == steps:
+                break
+            mix, slope = seen["mix"], seen["slope"].copy()
+            turn = np.zeros((m, m))
+            along = mix.copy()
+            if np.linalg.eigvalsh(seen["left"])[-1] > (rank_tolerance**2 - 1e-12) * seen["power"]:
+                xi = jnp.asarray(draw(born_at + count, m), dtype)
+                x, f, new = form.extend(big, xi, x, f, count, rank_tolerance, memory / root_delta)
+                new = jax.device_get(new)
+                mix, turn = mix + new["mix"], new["turn"]
+                along = mix.copy()
+                along[:, count : count + m] = new["along"]
+                slope[:, k + m + count : 2 * m + k + count] = new["slope"]
+                count += int(new["kept"])
+            # X_u holds minus f_u/sqrt(delta) twice over: as memory in V, and here as the noise of the gradient.
+            slope[:, k + m :] += (float(memory) - 1.0) * along / root_delta
+            slope[:, :k] -= slope[:, :k] @ frozen
+            c, before = shrink * c - slope + problem.momentum * (c - before), c
+            c[:, :k] += push[t]
+            history.step(mix, turn)
+        return history.run(problem, delta, (x, f, z, y), batch, diverged_at)
 
 
-def _begin(first: Any, z: Any, start: Any, steps: int) -> dict[str, Any]:
-    """Before the first step: no left direction, and of the right ones the latent and the initial."""
-    m, k = start.shape
-    length = jnp.sqrt(jnp.maximum(0.0, 1.0 - jnp.sum(start**2, axis=1)))
-    c = jnp.concatenate([start, jnp.diag(length)], axis=1)
-    return {
-        "t": jnp.zeros((), int),
-        "count": jnp.zeros((), int),
-        "x": jnp.concatenate([z, first]),
-        "f": jnp.zeros((0, z.shape[1]), z.dtype),
-        "now": c,
-        "before": c,
-        "c": jnp.zeros((steps + 1, m, k + m)),
-        "mix": jnp.zeros((steps, m, 0)),
-        "turn": jnp.zeros((steps, m, m)),
-        "born": jnp.zeros(steps + 1, int),
-        **{name: jnp.zeros(steps + 1) for name in ("train", "test", "size")},
-    }
+class Samples(NamedTuple):
+    """What a sample brings with it: latent z (k, N), label y (N,), and spare (m, N) for its fresh double."""
+
+    z: Any
+    y: Any
+    spare: Any
 
 
-def _widened(state: dict[str, Any], rank: int) -> dict[str, Any]:
-    """The same with room for `rank` left directions."""
-    more = rank - state["f"].shape[0]
+class Layer(NamedTuple):
+    """Second layer a (m,), biases b (m,) and the step size."""
 
-    def longer(v: Any, axis: int) -> Any:
-        return jnp.pad(v, [(0, more if i == axis else 0) for i in range(v.ndim)])
-
-    return (
-        state
-        | {name: longer(state[name], 0) for name in ("x", "f")}
-        | {name: longer(state[name], state[name].ndim - 1) for name in ("now", "before", "c", "mix")}
-    )
+    a: Any
+    b: Any
+    eta: Any
 
 
-def _collect(
-    problem: Problem, delta: float, out: dict[str, Any], z: np.ndarray, y: Any, batch: np.ndarray | None, steps: int
-) -> Run:
-    """Cut the buffers to what was used, and the times to those before a divergence."""
-    size = np.asarray(out["size"])
-    bad = np.flatnonzero(~(size < _BOUND))
-    diverged_at = int(bad[0]) if bad.size else None
-    last = steps if diverged_at is None else diverged_at - 1
-    counts = np.asarray(out["born"])
-    used = int(counts[last]) if last >= 0 else 0
-    q = problem.k + problem.m + used
-    kernels = Kernels(
-        np.asarray(out["c"])[: last + 1, :, :q],
-        np.asarray(out["mix"])[:last, :, :used],
-        counts[: last + 1],
-        np.asarray(out["turn"])[:last],
-    )
-    return Run(
-        problem,
-        delta,
-        kernels,
-        out["x"][:q],
-        out["f"][:used],
-        z,
-        y,
-        np.asarray(out["train"])[: last + 1],
-        np.asarray(out["test"])[: last + 1],
-        None if batch is None else batch[:last],
-        diverged_at,
-    )
+def _root(rest: np.ndarray) -> np.ndarray:
+    """A square root of the Gram matrix of the rows, which may be singular or, once diverged, not finite."""
+    gram = rest @ rest.T
+    if not np.all(np.isfinite(gram)):
+        return np.full(gram.shape, np.nan)
+    value, vector = np.linalg.eigh(gram)
+    return vector * np.sqrt(np.maximum(value, 0.0))
+
+
+def _widened(more: int, x: Any, f: Any, c: np.ndarray, before: np.ndarray) -> tuple[Any, Any, np.ndarray, np.ndarray]:
+    """The same with room for `more` left directions."""
+    room = jnp.zeros((more, x.shape[1]), x.dtype)
+    c, before = (np.pad(v, [(0, 0), (0, more)]) for v in (c, before))
+    return jnp.concatenate([x, room]), jnp.concatenate([f, room]), c, before
+
+
+class _History:
+    """What is recorded while a run goes on."""
+
+    def __init__(self) -> None:
+        self.c: list[np.ndarray] = []
+        self.born: list[int] = []
+        self.train: list[float] = []
+        self.test: list[float] = []
+        self.mix: list[np.ndarray] = []
+        self.turn: list[np.ndarray] = []
+
+    def look(self, c: np.ndarray, count: int, seen: dict[str, Any]) -> None:
+        self.c.append(c)
+        self.born.append(count)
+        self.train.append(float(seen["train"]))
+        self.test.append(float(seen["test"]))
+
+    def step(self, mix: np.ndarray, turn: np.ndarray) -> None:
+        self.mix.append(mix)
+        self.turn.append(turn)
+
+    def run(
+        self,
+        problem: Problem,
+        delta: float,
+        paths: tuple[Any, Any, np.ndarray, np.ndarray],
+        batch: np.ndarray | None,
+        diverged_at: int | None,
+    ) -> Run:
+        """Times before a divergence, and the directions that were used."""
+        m, last = problem.m, len(self.c) - 1
+        used = self.born[last] if last >= 0 else 0
+        q = problem.k + m + used
+        x, f, z, y = paths
+
+        def cut(rows: list[np.ndarray], width: int) -> np.ndarray:
+            """Rows of growing width, all `width` wide: (times, m, width)."""
+            out = np.zeros((len(rows), m, width))
+            for place, row in zip(out, rows, strict=True):
+                here = min(width, row.shape[1])
+                place[:, :here] = row[:, :here]
+            return out
+
+        kernels = Kernels(
+            cut(self.c, q),
+            cut(self.mix[: max(last, 0)], used),
+            np.array(self.born, int),
+            cut(self.turn[: max(last, 0)], m),
+        )
+        coins = None if batch is None else batch[: max(last, 0)]
+        losses = np.array(self.train), np.array(self.test)
+        return Run(problem, delta, kernels, x[:q], f[:used], z, y, *losses, coins, diverged_at)
 
 
 class _Compiled(NamedTuple):
-    """Jitted: as many steps as the room for left directions allows, and the last look."""
+    """Jitted: what a step sees of the samples, and what a new left direction adds."""
 
-    advance: Callable[..., dict[str, Any]]
-    finish: Callable[..., dict[str, Any]]
+    look: Callable[..., tuple[Any, dict[str, Any]]]
+    extend: Callable[..., tuple[Any, Any, dict[str, Any]]]
 
 
 @functools.lru_cache(maxsize=64)
@@ -260,78 +304,58 @@ def _compiled(sigma: functions.ScalarFunction, loss: functions.ScalarFunction) -
         """E[g row] over the samples, (m, rows). Row by row: on a CPU a product of two matrices is slower here."""
         return jnp.stack([rows @ one for one in g]).astype(float) / g.shape[1]
 
-    def look(state: dict[str, Any], samples: tuple[Any, ...], p: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """V(t), and what is recorded at t."""
-        (z, y, spare), c, t = samples, state["now"], state["t"]
-        m, k = c.shape[0], z.shape[0]
-        v = c.astype(SAMPLE) @ state["x"]
-        rest = c[:, k:] @ c[:, k:].T
-        root = jnp.linalg.cholesky(rest + 1e-13 * (1e-300 + jnp.trace(rest)) * jnp.eye(m))
-        fresh = c[:, :k].astype(SAMPLE) @ z + root.astype(SAMPLE) @ spare
-        layer = p["a"].astype(SAMPLE), p["b"].astype(SAMPLE)
+    def look(
+        c: Any, root: Any, x: Any, f: Any, samples: Samples, coin: Any, layer: Layer
+    ) -> tuple[Any, dict[str, Any]]:
+        """(F(t) and what is new in it, each (m, N)), and averages over the samples."""
+        dtype, k = x.dtype, samples.z.shape[0]
+        v = c.astype(dtype) @ x
+        fresh = c[:, :k].astype(dtype) @ samples.z + root.astype(dtype) @ samples.spare
+        g = layer.eta * form.factor(v, samples.y, layer.a, layer.b)
+        if coin is not None:
+            g = g * coin
+        mix = inner(g, f) if f.shape[0] else jnp.zeros((g.shape[0], 0))
+        r = g - mix.astype(dtype) @ f
         seen = {
-            "c": c,
-            "train": jnp.mean(form.risk(v, y, *layer), dtype=float),
-            "test": jnp.mean(form.risk(fresh, y, *layer), dtype=float),
+            "train": jnp.mean(form.risk(v, samples.y, layer.a, layer.b), dtype=float),
+            "test": jnp.mean(form.risk(fresh, samples.y, layer.a, layer.b), dtype=float),
             "size": jnp.mean(v * v, dtype=float),
-            "born": state["count"],
+            "power": jnp.mean(g * g, dtype=float),
+            "left": inner(r, r),
+            "mix": mix,
+            "slope": inner(g, x),
         }
-        return v, {name: state[name].at[t].set(value) for name, value in seen.items()}
+        return (g, r), seen
 
-    def step(
-        state: dict[str, Any], noise: Any, samples: tuple[Any, ...], outside: tuple[Any, Any], p: dict[str, Any]
-    ) -> dict[str, Any]:
-        x, f, c, t, count = (state[name] for name in ("x", "f", "now", "t", "count"))
-        (m, k), (coins, push) = (c.shape[0], samples[0].shape[0]), outside
-        v, seen = look(state, samples, p)
-        layer = p["a"].astype(SAMPLE), p["b"].astype(SAMPLE)
-        g = (p["eta"] * form.factor(v, samples[1], *layer)).astype(SAMPLE)
-        if coins is not None:
-            g = g * coins[t]
+    def extend(
+        gradient: tuple[Any, Any], xi: Any, x: Any, f: Any, count: Any, tolerance: Any, memory: Any
+    ) -> tuple[Any, Any, dict[str, Any]]:
+        """The samples x and f with the left directions new in F(t) and the right ones they bring."""
+        (g, r), dtype = gradient, x.dtype
+        m, first = g.shape[0], x.shape[0] - f.shape[0]
         # In the limit the fresh noise xi is orthogonal to every f so far; among N samples it is made so.
-        left = jnp.concatenate([g, jax.lax.dynamic_slice(noise, (count, 0), g.shape)])
-        mix = jnp.zeros((m, f.shape[0]))
-        # Twice: what one pass leaves grows from step to step by the inverse of what is new in a gradient.
+        left, mix = jnp.concatenate([r, xi]), jnp.zeros((m, f.shape[0]))
+        # Again, twice: what one pass leaves grows from step to step by the inverse of what is new in a gradient.
         for _ in range(2):
             along = inner(left, f)
-            mix, left = mix + along[:m], left - along.astype(SAMPLE) @ f
+            mix, left = mix + along[:m], left - along.astype(dtype) @ f
         r, xi = jnp.split(left, 2)
         value, vector = jnp.linalg.eigh(inner(r, r))
         value, vector = value[::-1], vector[:, ::-1]
-        keep = value > p["tolerance"] ** 2 * jnp.mean(g * g, dtype=float)
+        keep = value > tolerance**2 * jnp.mean(g * g, dtype=float)
         turn = jnp.where(keep, 1.0 / jnp.sqrt(jnp.where(keep, value, 1.0)), 0.0)[:, None] * vector.T
-        new = turn.astype(SAMPLE) @ r
-        xi = jnp.where(keep[:, None], xi - inner(xi, new).astype(SAMPLE) @ new, 0.0)
-        born = xi - (p["memory"] / jnp.sqrt(p["delta"])).astype(SAMPLE) * new
-        x = jax.lax.dynamic_update_slice(x, born, (k + m + count, 0))
-        slope = inner(g, x)
-        # X_u holds minus f_u/sqrt(delta) twice over: as memory in V, and here as the noise of the gradient.
-        full = jax.lax.dynamic_update_slice(mix, inner(g, new), (0, count))
-        slope = slope.at[:, k + m :].add((p["memory"] - 1.0) * full / jnp.sqrt(p["delta"]))
-        slope = slope.at[:, :k].add(-slope[:, :k] @ p["frozen"])
-        then = (1.0 - p["eta"] * p["decay"]) * c - slope + p["momentum"] * (c - state["before"])
-        return {
-            **state,
-            **seen,
-            "t": t + 1,
-            "count": count + jnp.sum(keep),
-            "x": x,
-            "f": jax.lax.dynamic_update_slice(f, new, (count, 0)),
-            "now": then.at[:, :k].add(push[t]),
-            "before": c,
-            "mix": state["mix"].at[t].set(mix),
-            "turn": state["turn"].at[t].set(turn),
+        new = turn.astype(dtype) @ r
+        xi = jnp.where(keep[:, None], xi - inner(xi, new).astype(dtype) @ new, 0.0)
+        born = xi - jnp.asarray(memory, dtype) * new
+        x = jax.lax.dynamic_update_slice(x, born, (first + count, 0))
+        f = jax.lax.dynamic_update_slice(f, new, (count, 0))
+        added = {
+            "mix": mix,
+            "turn": turn,
+            "kept": jnp.sum(keep),
+            "along": inner(g, new),
+            "slope": inner(g, born),
         }
+        return x, f, added
 
-    def advance(state: dict[str, Any], noise: Any, *rest: Any) -> dict[str, Any]:
-        (m, steps), rank = state["turn"].shape[1::-1], noise.shape[0]
-
-        def more(state: dict[str, Any]) -> Any:
-            return (state["t"] < steps) & (state["count"] + m <= rank)
-
-        return jax.lax.while_loop(more, lambda state: step(state, noise, *rest), state)
-
-    def finish(state: dict[str, Any], samples: tuple[Any, ...], p: dict[str, Any]) -> dict[str, Any]:
-        return state | look(state, samples, p)[1]
-
-    return _Compiled(jax.jit(advance, donate_argnums=0), jax.jit(finish, donate_argnums=0))
+    return _Compiled(jax.jit(look), jax.jit(extend, donate_argnums=(2, 3)))

@@ -4,40 +4,60 @@ from __future__ import annotations
 
 import functools
 
+import jax
 import numpy as np
 
-_QUASI = 40
+_QUASI = 24
 """Rows taken from a Sobol sequence; later ones matter little and are pseudo-random."""
+_REMEMBERED = 1 << 16
 
 
-def gaussians(rows: range, count: int, seed: tuple[int, ...]) -> np.ndarray:
-    """Some rows of an endless table of standard Gaussians: shape (len(rows), count), count a power of two.
+class Table:
+    """An endless table of standard Gaussians, in rows of `count` entries, a power of two; a function of `seed`.
 
     The first rows are a scrambled Sobol sequence through the inverse normal distribution: randomised quasi-Monte Carlo,
     unbiased, and independent between seeds, so that the spread of replicas is an honest error.
     """
-    out = np.empty((len(rows), count))
-    quasi = range(rows.start, min(rows.stop, _QUASI))
-    if quasi:
-        # Searches over delta ask for the same few rows again and again.
-        remembered = count <= _REMEMBERED and rows.stop <= _QUASI
-        out[: len(quasi)] = (_remembered if remembered else _sobol)(quasi, count, seed)
-    for place, row in enumerate(rows):
+
+    def __init__(self, count: int, seed: tuple[int, ...]) -> None:
+        self._count, self._seed = count, seed
+        self._rows: dict[int, np.ndarray] = {}
+
+    @functools.cached_property
+    def _points(self) -> np.ndarray:
+        from scipy.stats import qmc
+
+        rng = np.random.default_rng([*self._seed, 1])
+        points = qmc.Sobol(_QUASI, scramble=True, rng=rng).random(self._count)
+        return np.clip(points, 1e-16, 1.0 - 1e-16)
+
+    def rows(self, first: int, number: int) -> np.ndarray:
+        """Some rows, (number, count); they must not be written to."""
+        for row in range(first, first + number):
+            if row not in self._rows:
+                self._rows[row] = self._row(row)
+        if number == 0:
+            return np.zeros((0, self._count))
+        return np.stack([self._rows[row] for row in range(first, first + number)])
+
+    def _row(self, row: int) -> np.ndarray:
         if row >= _QUASI:
-            out[place] = np.random.default_rng([*seed, 2, row]).standard_normal(count)
-    return out
+            return np.random.default_rng([*self._seed, 2, row]).standard_normal(self._count)
+        with jax.enable_x64(True):
+            return np.asarray(_inverse(np.ascontiguousarray(self._points[:, row])))
 
 
-def _sobol(rows: range, count: int, seed: tuple[int, ...]) -> np.ndarray:
-    from scipy.special import ndtri
-    from scipy.stats import qmc
-
-    points = qmc.Sobol(_QUASI, scramble=True, rng=np.random.default_rng([*seed, 1])).random(count)
-    return ndtri(np.clip(points[:, rows.start : rows.stop].T, 1e-16, 1.0 - 1e-16))
+_inverse = jax.jit(jax.scipy.special.ndtri)
 
 
-_REMEMBERED = 1 << 16
-_remembered = functools.lru_cache(maxsize=16)(_sobol)
+def table(count: int, seed: tuple[int, ...]) -> Table:
+    """The table of that seed; small ones are remembered: searches over delta ask for the same rows again and again."""
+    return _small(count, seed) if count <= _REMEMBERED else Table(count, seed)
+
+
+@functools.lru_cache(maxsize=16)
+def _small(count: int, seed: tuple[int, ...]) -> Table:
+    return Table(count, seed)
 
 
 def coins(steps: int, count: int, probability: float, seed: tuple[int, ...]) -> np.ndarray:

@@ -17,7 +17,7 @@ from bulkedge.foundation.numerics import DEFAULT, Numerics
 from bulkedge.foundation.status import Status
 from bulkedge.learnability import laws
 from bulkedge.learnability.floor import bounded_below
-from bulkedge.learnability.others import MOST_PATHS, other_outliers
+from bulkedge.learnability.others import MOST_PATHS, block_outliers
 from bulkedge.models.problem import Problem
 from bulkedge.spectra import bulk
 from bulkedge.spectra import outliers as spikes
@@ -106,7 +106,7 @@ def _block(
     limits = limiting_spectrum(replicas, law, delta, points, warnings)
     if sample is None:
         sample = laws.sampled(problem, delta, t, replace(numerics, paths=min(numerics.paths, MOST_PATHS)))
-    seen = other_outliers(problem, j, delta, t, sample)
+    seen = block_outliers(sample.runs, j, delta, t)
     limits["outliers"] = sorted([*limits["outliers"], *seen], key=lambda o: o.value)
     return Spectrum(**common, **limits)
 

@@ -4,32 +4,86 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable
 
 import numpy as np
 
 from bulkedge.dynamics import dmft
 from bulkedge.foundation.answers import Outlier
-from bulkedge.learnability.laws import Sampled
 from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem
-from bulkedge.spectra.revealed import RevealedSpike, revealed_outliers
+from bulkedge.spectra import matrix_outliers
+from bulkedge.spectra.matrix import MatrixLaw
+from bulkedge.spectra.revealed import revealed_outliers
 
 MOST_PATHS, _REPLICAS = 32768, 4
+_NODES = 1 << 17
+"""m^2 times the samples of one replica that the whole Hessian's equation is given."""
+
+Seen = tuple[str, str, float, float]
+"""Side of the bulk, kind, value, overlap2."""
 
 
-def other_outliers(problem: Problem, neuron: int, delta: float, time: int, sample: Sampled) -> list[Outlier]:
-    """Easy and weight outliers on both sides of the bulk, those that most replicas have.
+def block_outliers(runs: list[dmft.Run], neuron: int, delta: float, time: int) -> list[Outlier]:
+    """Easy and weight outliers of one neuron's block, on both sides of the bulk; see `_typical`."""
+
+    def seen(run: dmft.Run) -> list[Seen]:
+        g, c, f = _samples(run, run.weights(time)[neuron], time, MOST_PATHS)
+        found = []
+        for spike in revealed_outliers(g, c, f if f.shape[1] else None, delta) if np.any(g) else []:
+            told = _kind(run.problem, spike.kernel[None], float(spike.overlaps.sum()))
+            found += [(spike.side, told[0], spike.value, told[1])] if told else []
+        return found
+
+    return _typical(runs, seen)
+
+
+def whole_outliers(runs: list[dmft.Run], delta: float, time: int) -> list[Outlier]:
+    """The same for the whole md x md Hessian; overlap2 sums over the m blocks of an eigenvector."""
+
+    def seen(run: dmft.Run) -> list[Seen]:
+        weights = np.moveaxis(run.weights(time, "full"), -1, 0)
+        g, c, f = _samples(run, weights, time, max(1024, _NODES // run.problem.m**2))
+        law, found = MatrixLaw(g, c), []
+        for side, look in (("below", matrix_outliers.below), ("above", matrix_outliers.above)):
+            for spike in look(law, delta, f):
+                told = _kind(run.problem, spike.direction / np.linalg.norm(spike.direction), spike.overlap2)
+                found += [(side, told[0], spike.value, told[1])] if told else []
+        return found
+
+    return _typical(runs, seen)
+
+
+def _samples(run: dmft.Run, weights: np.ndarray, time: int, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The first samples: weights, coordinates (n, q) along all that training has seen, factors used so far (n, K)."""
+    born, few = int(run.kernels.born[time]), slice(None, most)
+    q = run.problem.k + run.problem.m + born
+    return weights[few], np.asarray(run.x)[:q, few].T.astype(float), np.asarray(run.f)[:born, few].T.astype(float)
+
+
+def _kind(problem: Problem, kernel: np.ndarray, overlap2: float) -> tuple[str, float] | None:
+    """Kind and overlap2 of an eigenvector with unit kernel (m, q) in the revealed span; None if it is a hidden one."""
+    link, k = directions(problem.link), problem.k
+    hidden, easy = (float(np.sum((kernel[:, :k] @ basis) ** 2)) for basis in (link.hard, link.easy))
+    own = float(np.sum(kernel[:, k:] ** 2))
+    if hidden > max(easy, own):
+        return None
+    return ("easy", overlap2 * easy) if easy > own else ("weight", overlap2 * own)
+
+
+def _typical(runs: list[dmft.Run], seen: Callable[[dmft.Run], list[Seen]]) -> list[Outlier]:
+    """Outliers that most replicas have.
 
     kind easy: overlap2 is the squared projection of the eigenvector on the easy directions. kind weight: on the span of
     the weights theta(0..t) of all neurons.
     """
     groups: dict[tuple[str, str], list[list[tuple[float, float]]]] = defaultdict(list)
-    runs = sample.runs[:_REPLICAS]
+    runs = runs[:_REPLICAS]
     for i, run in enumerate(runs):
-        for spike, kind, overlap2 in _kinds(run, neuron, delta, time):
-            found = groups[spike.side, kind]
+        for side, kind, value, overlap2 in seen(run):
+            found = groups[side, kind]
             found.extend([] for _ in range(i + 1 - len(found)))
-            found[i].append((spike.value, overlap2))
+            found[i].append((value, overlap2))
     outliers = []
     for (side, kind), found in groups.items():
         # From the outermost inwards, so that the same outlier has the same place in every replica.
@@ -51,25 +105,3 @@ def other_outliers(problem: Problem, neuron: int, delta: float, time: int, sampl
                 )
             )
     return outliers
-
-
-def _kinds(run: dmft.Run, neuron: int, delta: float, time: int) -> list[tuple[RevealedSpike, str, float]]:
-    """The outliers of one replica that are not hidden, with kind and overlap2."""
-    problem, link = run.problem, directions(run.problem.link)
-    k, m = problem.k, problem.m
-    born = int(run.kernels.born[time])
-    few = slice(None, MOST_PATHS)
-    g = run.weights(time)[neuron, few]
-    c = np.asarray(run.x)[: k + m + born, few].T
-    f = np.asarray(run.f)[:born, few].T
-    found = []
-    for spike in revealed_outliers(g, c, f if born else None, delta):
-        target, weights = spike.kernel[:k], spike.kernel[k:]
-        hidden = float(np.sum((link.hard.T @ target) ** 2))
-        easy = float(np.sum((link.easy.T @ target) ** 2))
-        own = float(weights @ weights)
-        if hidden > max(easy, own) or not np.any(g):
-            continue
-        size = float(spike.overlaps.sum())
-        found.append((spike, "easy", size * easy) if easy > own else (spike, "weight", size * own))
-    return found

@@ -13,10 +13,11 @@ from bulkedge.foundation.numerics import Numerics
 from bulkedge.foundation.status import Status
 from bulkedge.learnability import laws
 from bulkedge.learnability.floor import bounded_below
+from bulkedge.learnability.others import whole_outliers
 from bulkedge.learnability.thresholds import Found, Search, dependence_on_samples, moving
 from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem
-from bulkedge.spectra import matrix, matrix_density
+from bulkedge.spectra import matrix, matrix_density, matrix_outliers
 
 Progress = Callable[[str, int, int], None]
 _NODES = 1 << 19
@@ -38,7 +39,7 @@ def whole_threshold(problem: Problem, t: int, numerics: Numerics, progress: Prog
     """Windows of delta where the whole Hessian has a negative hidden outlier."""
     loose = [j for j in range(problem.m) if not bounded_below(problem, j)]
     search = Search(
-        lambda sample, delta: [matrix.margin(law, delta) for law in matrix_laws(sample)],
+        lambda sample, delta: [matrix_outliers.margin(law, delta) for law in matrix_laws(sample)],
         lambda sample, delta: matrix.left_edge(matrix_laws(sample)[0], delta),
     )
     dependence = dependence_on_samples(problem, loose[0], numerics) if loose else []
@@ -78,12 +79,14 @@ def whole_spectrum(
     x, y, status, missing = matrix_density.density(replicas[0], delta, min(points, 200))
     if abs(missing) > 0.02:
         warnings.append(f"The density misses {missing:.3f} of the mass.")
+    found = [o for side in (matrix_outliers.below, matrix_outliers.above) for o in _side(replicas, delta, side)]
+    found += whole_outliers(sample.runs, delta, t)
     return Spectrum(
         **common,
         edge=float(left),
         right_edge=float(right),
         atom=matrix_density.atom(replicas[0], delta),
-        outliers=[*_side(replicas, delta, matrix.below), *reversed(_side(replicas, delta, matrix.above))],
+        outliers=sorted(found, key=lambda o: o.value),
         density={"x": x, "y": y},
         edge_stderr=float(error[0]),
         right_edge_stderr=float(error[1]),

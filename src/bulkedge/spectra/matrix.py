@@ -6,11 +6,8 @@ For real z left of the bulk alpha is positive definite; with P = alpha^{1/2}, B 
     I + z alpha = delta E[T],   P M P = delta T,
 and every I + B is positive definite. The bulk starts where the map Y -> delta E[T Y T] reaches spectral radius 1. The
 branch is followed in t = tr alpha/m, which increases up to the edge and beyond, so that the edge is an ordinary root:
-z(t) has its maximum there. Outliers: the kernel of I + delta E[T (x) (s s^T - I)], whose counterpart in z decreases,
-so that each of its mr eigenvalues crosses zero once at most. With kernel vector w and alpha' = d alpha/dz
-    overlap2 = 1/(1 + w^T E[(M alpha' M) (x) s s^T] w/delta).
-At m = 1 these are the formulas of `bulk` and `outliers`. Source: derived for this project from the linearisation of
-the matrix Dyson equation.
+z(t) has its maximum there. At m = 1 this is `bulk`; outliers are in `matrix_outliers`. Source: derived for this project
+from the linearisation of the matrix Dyson equation.
 """
 
 from __future__ import annotations
@@ -25,7 +22,6 @@ import numpy as np
 from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.roots import bracketed
 from bulkedge.spectra.law import numbers
-from bulkedge.spectra.outliers import Spike
 
 _CHUNK = 1 << 17  # numbers held at once
 
@@ -103,7 +99,7 @@ class MatrixEdge:
 
 
 @dataclass(frozen=True)
-class _Point:
+class Point:
     """A solution (alpha, z) at t = tr alpha/m with the derivatives in t; radius: of Y -> delta E[T Y T]."""
 
     t: float
@@ -120,15 +116,15 @@ class _Outside(ArithmeticError):
     """Not (or no longer) on the branch where every I + B is positive definite."""
 
 
-class _Branch:
+class Branch:
     """Solutions left of the bulk, found by Newton steps from the nearest one known."""
 
     def __init__(self, law: MatrixLaw, delta: float) -> None:
         self.law, self.delta = law, delta
         self.first = 0.25 / (law.size * (1.0 + 1.0 / math.sqrt(delta)) ** 2)
-        self.known: list[_Point] = []
+        self.known: list[Point] = []
 
-    def at(self, t: float) -> _Point:
+    def at(self, t: float) -> Point:
         """The solution with tr alpha = m t; `_Outside` if there is none within reach."""
         near = min(self.known, key=lambda q: abs(math.log(q.t / t)), default=None)
         if near is not None and near.t == t:
@@ -146,7 +142,7 @@ class _Branch:
         self.known.append(point)
         return point
 
-    def _newton(self, t: float, alpha: np.ndarray, z: float) -> _Point:
+    def _newton(self, t: float, alpha: np.ndarray, z: float) -> Point:
         m = self.law.m
         last, previous = math.inf, None
         for _ in range(16):
@@ -164,7 +160,7 @@ class _Branch:
             if size < 1e-12 or (size < 1e-10 and size > 0.5 * last):
                 slope, z_slope = _bordered(second, alpha, np.zeros((m, m)), m)
                 values, vectors = np.linalg.eigh(second)
-                return _Point(t, z, alpha, root, slope, z_slope, float(values[-1]), vectors[:, -1].reshape(m, m))
+                return Point(t, z, alpha, root, slope, z_slope, float(values[-1]), vectors[:, -1].reshape(m, m))
             last, previous = size, (alpha, z)
             step, z_step = _bordered(second, alpha, gap, 0.0)
             values = np.linalg.eigvalsh(step)
@@ -197,7 +193,7 @@ def _bordered(second: np.ndarray, alpha: np.ndarray, gap: np.ndarray, trace: flo
     return 0.5 * (step + step.T), float(solution[-1]) / scale
 
 
-def _resolved(law: MatrixLaw, delta: float, root: np.ndarray, part: slice) -> np.ndarray:
+def resolved(law: MatrixLaw, delta: float, root: np.ndarray, part: slice) -> np.ndarray:
     """T = B (I + B)^{-1} of some samples, shape (m, m, c); `_Outside` unless every I + B is positive definite.
 
     All samples are inverted at once by sweeping the pivots in turn; the pivots of a positive definite matrix, and of no
@@ -229,7 +225,7 @@ def moments(law: MatrixLaw, delta: float, root: np.ndarray) -> tuple[np.ndarray,
     m = law.m
     mean, gram = np.zeros(m * m), np.zeros((m * m, m * m))
     for part, p in law.chunks():
-        t = _resolved(law, delta, root, part).reshape(m * m, -1)
+        t = resolved(law, delta, root, part).reshape(m * m, -1)
         weighted = t * p
         mean += weighted.sum(axis=1)
         gram += weighted @ t.T
@@ -237,8 +233,9 @@ def moments(law: MatrixLaw, delta: float, root: np.ndarray) -> tuple[np.ndarray,
     return mean.reshape(m, m), delta * 0.5 * (second + second.T)
 
 
-def _branch_and_edge(law: MatrixLaw, delta: float) -> tuple[_Branch, MatrixEdge]:
-    branch = _Branch(law, delta)
+def branch_and_edge(law: MatrixLaw, delta: float) -> tuple[Branch, MatrixEdge]:
+    """The branch left of the bulk, followed up to the edge."""
+    branch = Branch(law, delta)
     point, factor = branch.at(branch.first), 3.0
     while point.radius < 1.0:
         if point.t > 1e9 * branch.first and abs(point.z) < 1e-8 * law.size:
@@ -259,10 +256,10 @@ def _branch_and_edge(law: MatrixLaw, delta: float) -> tuple[_Branch, MatrixEdge]
     raise AssertionError("the branch starts with a small radius")  # pragma: no cover
 
 
-def _edge(law: MatrixLaw, delta: float, point: _Point, *, thin: bool) -> MatrixEdge:
+def _edge(law: MatrixLaw, delta: float, point: Point, *, thin: bool) -> MatrixEdge:
     most, total = 0.0, 0.0
     for part, p in law.chunks():
-        t = _resolved(law, delta, point.root, part)
+        t = resolved(law, delta, point.root, part)
         moved = np.einsum("jk,klc->jlc", point.mode, t)
         weight = p * np.einsum("ijc,jlc,il->c", t, moved, point.mode)
         most, total = max(most, float(np.abs(weight).max())), total + float(np.abs(weight).sum())
@@ -271,7 +268,7 @@ def _edge(law: MatrixLaw, delta: float, point: _Point, *, thin: bool) -> MatrixE
 
 def left_edge(law: MatrixLaw, delta: float) -> MatrixEdge:
     """The left edge of the bulk of the md x md matrix."""
-    return _branch_and_edge(law, delta)[1]
+    return branch_and_edge(law, delta)[1]
 
 
 def right_edge(law: MatrixLaw, delta: float) -> MatrixEdge:
@@ -282,84 +279,10 @@ def right_edge(law: MatrixLaw, delta: float) -> MatrixEdge:
 
 def solve_real(law: MatrixLaw, delta: float, z: float) -> np.ndarray:
     """The positive definite alpha(z), shape (m, m), for real z left of the bulk."""
-    branch, edge = _branch_and_edge(law, delta)
+    branch, edge = branch_and_edge(law, delta)
     if not z < edge.value:
         raise BadInput("z", f"must lie below the bulk, which starts at {edge.value:.6g}; here it is {z:.6g}")
     end = max(q.t for q in branch.known) if math.isinf(edge.beta) else edge.beta * delta
     low = min(0.5 / max(abs(z), 1e-300), 0.5 * branch.first)
     u = bracketed(lambda u: branch.at(math.exp(u)).z - z, math.log(low), math.log(end), xtol=1e-15)
     return branch.at(math.exp(u)).alpha
-
-
-def below(law: MatrixLaw, delta: float) -> list[Spike]:
-    """All hidden outliers left of the bulk, lowest first; direction has shape (m, r), overlap2 sums over the blocks."""
-    if law.r == 0:
-        return []
-    branch, edge = _branch_and_edge(law, delta)
-    if math.isinf(edge.beta):
-        return []  # G >= 0 and zero modes: nothing is below zero
-    high = edge.beta * delta
-    count = int(np.count_nonzero(np.linalg.eigvalsh(_signal(law, delta, branch.at(high).root)) < 0.0))
-    low = branch.first
-    while count and np.linalg.eigvalsh(_signal(law, delta, branch.at(low).root))[0] <= 0.0:
-        low *= 0.25
-    found: list[Spike] = []
-    point = branch.at(low)
-
-    def eigenvalue(u: float, i: int) -> float:
-        return float(np.linalg.eigvalsh(_signal(law, delta, branch.at(math.exp(u)).root))[i])
-
-    for i in range(count):
-        # A multiple root is one point, so that its directions come out independent.
-        if not found or abs(eigenvalue(math.log(point.t), i)) > 1e-8:
-            u = bracketed(lambda u, i=i: eigenvalue(u, i), math.log(low), math.log(high), xtol=1e-12)
-            point = branch.at(math.exp(u))
-        found.append(_spike(law, delta, point, i))
-    return found
-
-
-def above(law: MatrixLaw, delta: float) -> list[Spike]:
-    """All hidden outliers right of the bulk, highest first."""
-    return [Spike(-s.value, s.overlap2, s.beta, s.direction) for s in below(law.mirrored, delta)]
-
-
-def margin(law: MatrixLaw, delta: float) -> float:
-    """The least eigenvalue of I + delta E[T (x) (s s^T - I)] at the edge, or at z = 0 if that comes first: a negative
-    hidden outlier exists iff it is negative.
-    """
-    branch, edge = _branch_and_edge(law, delta)
-    if law.r == 0 or math.isinf(edge.beta):
-        return 1.0
-    end = edge.beta * delta
-    if edge.value > 0.0:
-        low = branch.first
-        while branch.at(low).z >= 0.0:
-            low *= 0.25
-        end = math.exp(bracketed(lambda u: branch.at(math.exp(u)).z, math.log(low), math.log(end), xtol=1e-12))
-    return float(np.linalg.eigvalsh(_signal(law, delta, branch.at(end).root))[0])
-
-
-def _signal(law: MatrixLaw, delta: float, root: np.ndarray) -> np.ndarray:
-    """I + delta E[T (x) (s s^T - I)], shape (mr, mr)."""
-    m, r = law.m, law.r
-    total = np.zeros((m * m, r * r))
-    for part, p in law.chunks():
-        s = law.s[part]
-        products = (s[:, :, None] * s[:, None, :] - np.eye(r)).reshape(-1, r * r)
-        total += (_resolved(law, delta, root, part).reshape(m * m, -1) * p) @ products
-    return np.eye(m * r) + delta * total.reshape(m, m, r, r).transpose(0, 2, 1, 3).reshape(m * r, m * r)
-
-
-def _spike(law: MatrixLaw, delta: float, point: _Point, i: int) -> Spike:
-    m, r = law.m, law.r
-    kernel = np.linalg.eigh(_signal(law, delta, point.root))[1][:, i].reshape(m, r)
-    w = point.root @ kernel
-    scale = float(np.linalg.norm(w))
-    kernel, w = kernel / scale, w / scale
-    push = 0.0
-    for part, p in law.chunks():
-        q = np.einsum("ijc,jc->ic", _resolved(law, delta, point.root, part), kernel @ law.s[part].T)
-        push += float(p @ np.einsum("ic,ij,jc->c", q, point.slope, q))
-    # slope/z_slope = P^{-1} alpha' P^{-1}
-    room = max(point.z_slope, 0.0)
-    return Spike(point.z, room / (room + delta * push), point.t / delta, w)
