@@ -50,14 +50,13 @@ _BOUND = 1e8
 class Kernels:
     """What maps a sample to its path; u counts right directions (q of them), v left ones (K).
 
-    c: (T + 1, m, q) coordinates of theta(t). mix: (T, m, K), the coordinates E[F(t) f_v]. born: (T,), how many f there
-    were before t. turn: (T, m, m): the f new at t are the non-zero rows of turn(t) @ (F(t) - mix(t) f).
+    c: (T + 1, m, q) coordinates of theta(t). mix: (T, m, K), the coordinates E[F(t) f_v]. born: (T + 1,), how many f
+    there were before t.
     """
 
     c: np.ndarray
     mix: np.ndarray
     born: np.ndarray
-    turn: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,24 +181,21 @@ def solve(
             history.look(c, count, seen)
             if t == steps:
                 break
-            mix, slope = seen["mix"], seen["slope"].copy()
-            turn = np.zeros((m, m))
-            along = mix.copy()
+            mix, slope = seen["mix"].copy(), seen["slope"].copy()
             if np.linalg.eigvalsh(seen["left"])[-1] > (rank_tolerance**2 - 1e-12) * seen["power"]:
                 xi = jnp.asarray(draw(born_at + count, m), dtype)
                 x, f, new = form.extend(big, xi, x, f, count, rank_tolerance, memory / root_delta)
                 new = jax.device_get(new)
-                mix, turn = mix + new["mix"], new["turn"]
-                along = mix.copy()
-                along[:, count : count + m] = new["along"]
+                mix += new["mix"]
+                mix[:, count : count + m] = new["along"]
                 slope[:, k + m + count : 2 * m + k + count] = new["slope"]
                 count += int(new["kept"])
             # X_u holds minus f_u/sqrt(delta) twice over: as memory in V, and here as the noise of the gradient.
-            slope[:, k + m :] += (float(memory) - 1.0) * along / root_delta
+            slope[:, k + m :] += (float(memory) - 1.0) * mix / root_delta
             slope[:, :k] -= slope[:, :k] @ frozen
             c, before = shrink * c - slope + problem.momentum * (c - before), c
             c[:, :k] += push[t]
-            history.step(mix, turn)
+            history.mix.append(mix)
         return history.run(problem, delta, (x, f, z, y), batch, diverged_at)
 
 
@@ -244,17 +240,12 @@ class _History:
         self.train: list[float] = []
         self.test: list[float] = []
         self.mix: list[np.ndarray] = []
-        self.turn: list[np.ndarray] = []
 
     def look(self, c: np.ndarray, count: int, seen: dict[str, Any]) -> None:
         self.c.append(c)
         self.born.append(count)
         self.train.append(float(seen["train"]))
         self.test.append(float(seen["test"]))
-
-    def step(self, mix: np.ndarray, turn: np.ndarray) -> None:
-        self.mix.append(mix)
-        self.turn.append(turn)
 
     def run(
         self,
@@ -282,7 +273,6 @@ class _History:
             cut(self.c, q),
             cut(self.mix[: max(last, 0)], used),
             np.array(self.born, int),
-            cut(self.turn[: max(last, 0)], m),
         )
         coins = None if batch is None else batch[: max(last, 0)]
         losses = np.array(self.train), np.array(self.test)
@@ -351,7 +341,6 @@ def _compiled(sigma: functions.ScalarFunction, loss: functions.ScalarFunction) -
         f = jax.lax.dynamic_update_slice(f, new, (count, 0))
         added = {
             "mix": mix,
-            "turn": turn,
             "kept": jnp.sum(keep),
             "along": inner(g, new),
             "slope": inner(g, born),

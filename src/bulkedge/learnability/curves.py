@@ -31,17 +31,16 @@ def trajectory(
 ) -> Trajectory:
     """Losses, norms, overlaps and hidden variance over t = 0..steps at delta = n/d, each with its standard error.
 
-    Averages over independent replicas of the DMFT; the hidden variance v(t) = d E[overlap^2] along hard directions
-    follows from the average of their response kernels.
+    Averages over independent replicas of the DMFT. hidden_variance: v(t) = d E[overlap^2] along hard directions.
     """
     delta, steps = positive("delta", delta), integer("steps", steps, low=0, high=MOST_STEPS)
     runs: list[dmft.Run] = []
-    growths: list[escape.Growth] = []
+    escapes: list[escape.Escape] = []
     hard = directions(problem.link).hard.shape[1]
     for i in range(numerics.replicas):
         run = dmft.solve(problem, delta, steps, paths=numerics.paths, seed=(numerics.seed, i))
         if hard:
-            growths.append(escape.growth(run))
+            escapes.append(escape.escape(run))
         runs.append(run.without_samples())
         if progress:
             progress("replicas", i + 1, numerics.replicas)
@@ -60,10 +59,7 @@ def trajectory(
     put("cosine", [r.overlap / np.sqrt(np.maximum(r.norm2, 1e-300))[:, :, None] for r in runs])
     values["hidden_variance"] = None
     if hard:
-        cut = [escape.Growth(g.response[:last, :last], g.noise[:last, :last]) for g in growths]
-        put("hidden_variance", [escape.propagate(problem, g).covariance for g in cut])
-        v = escape.propagate(problem, escape.mean_growth(cut)).covariance
-        values["hidden_variance"] = padded(v, steps)
+        put("hidden_variance", [e.covariance for e in escapes])
     m, k = problem.m, problem.k
     warnings = []
     if diverged_at is not None:

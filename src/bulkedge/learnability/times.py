@@ -90,14 +90,14 @@ def learning_time(
             "target", f"has no hard direction ({directions(problem.link).kinds}): nothing waits to be learned"
         )
     linear = min(steps, _LINEAR_STEPS)
-    kernels, norms = [], []
+    parts, norms = [], []
     diverged: int | None = None
     for i in range(numerics.replicas):
         run = dmft.solve(problem, delta, linear, paths=numerics.paths, seed=(numerics.seed, i))
         if run.diverged_at is not None:
             diverged = run.diverged_at if diverged is None else min(diverged, run.diverged_at)
             continue
-        kernels.append(escape.growth(run))
+        parts.append(escape.escape(run))
         norms.append(run.norm2)
         if progress:
             progress("linear stage", i + 1, numerics.replicas)
@@ -118,11 +118,11 @@ def learning_time(
             status=Status.DIVERGED,
             warnings=[f"The dynamics diverges at step {diverged}: try a smaller step size or a larger delta."],
         )
-    whole = escape.propagate(problem, escape.mean_growth(kernels))
+    whole = escape.mean(parts)
     variance = np.einsum("tii->t", whole.covariance)
     reach = np.flatnonzero(variance >= 0.25 * dimension * np.mean(norms, axis=0).min(axis=1))
     stage = _Stage(problem, delta, dimension, steps, max(1, int(reach[0]) if reach.size else linear), whole)
-    v = np.stack([escape.propagate(problem, g).covariance for g in kernels])
+    v = np.stack([part.covariance for part in parts])
     errors = {"hidden_variance": np.std(v, axis=0, ddof=1) / math.sqrt(len(v))}
     paths = min(numerics.paths, _PATHS)
     scalar = whole.covariance.shape[1] == 1
