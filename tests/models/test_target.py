@@ -1,3 +1,6 @@
+import functools
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -114,3 +117,33 @@ def test_a_callable_that_returns_integers_is_made_real():
     link = target(lambda z, e: z[0] > 0)
     assert isinstance(link, Target)
     assert jax.eval_shape(link, jnp.zeros(1), jnp.zeros(())).dtype == jnp.float32
+
+
+def test_jitted_and_partial_callables_are_read_like_plain_ones():
+    def plain(z, e, c=2.0):
+        return c * jnp.tanh(z[0] ** 2)
+
+    for given in (plain, jax.jit(plain), functools.partial(plain, c=2.0), jax.jit(lambda z, e: plain(z, e))):
+        link = target(given)
+        assert (link.latent_dim, link.noisy) == (1, False)
+    assert target(jax.jit(lambda z, e: z[0] + 0.1 * e)).noisy
+    # A compiled function clamps an index beyond the end in silence.
+    pair = jax.jit(lambda z, e: z[0] * z[1])
+    for given in (pair, lambda z, e: pair(z, e)):
+        with pytest.raises(BadInput, match="latent_dim: is 1, but"):
+            target(given, 1)
+        assert target(given, 2).latent_dim == 2
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda z, e: np.tanh(z[0]),
+        lambda z, e: math.tanh(z[0]),
+        lambda z, e: 1.0 if z[0] > 0 else -1.0,
+        lambda z, e: float(z[0]),
+    ],
+)
+def test_plain_numpy_is_refused_with_what_to_write_instead(given):
+    with pytest.raises(BadInput, match=r"target: cannot be traced by JAX: write it with jax\.numpy"):
+        target(given)

@@ -137,9 +137,18 @@ def _check_scalar(argument: str, f: ScalarFunction, parameters: int) -> None:
     try:
         out = jax.eval_shape(f, *(jax.ShapeDtypeStruct((), jnp.float32),) * parameters)
     except Exception as error:
-        raise BadInput(argument, f"cannot be traced by JAX: {str(error).splitlines()[0][:120]}") from None
+        raise not_traceable(argument, error) from None
     if getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, jnp.floating):
         raise BadInput(argument, "must return one real number")
+
+
+def not_traceable(argument: str, error: BaseException | None) -> BadInput:
+    """What to write instead of NumPy, or else JAX's own first line."""
+    if isinstance(error, (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)):
+        said = "write it with jax.numpy in place of numpy and math, and jax.numpy.where in place of if"
+    else:
+        said = (str(error).splitlines() or [""])[0][:120]
+    return BadInput(argument, f"cannot be traced by JAX: {said}")
 
 
 @functools.lru_cache(maxsize=256)

@@ -9,10 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.interpreters.partial_eval import dce_jaxpr
 
 from bulkedge.foundation.checks import hashable, integer
 from bulkedge.foundation.errors import BadInput, unknown_name
 from bulkedge.models.expression import parse
+from bulkedge.models.functions import not_traceable
 
 CATALOGUE = {
     "phase-retrieval": "z^2",
@@ -113,24 +115,29 @@ def _from_callable(call: Callable[[Any, Any], Any], k: int | None) -> Target:
             raise BadInput("latent_dim", "cannot be read off this callable: give the number of directions")
         if k is None and _uses_more(call, size):
             raise BadInput("latent_dim", "cannot be read off this callable: give the number of directions")
-        jaxpr = jax.make_jaxpr(lambda z, e: jnp.asarray(call(z, e)))(jnp.zeros(size), jnp.zeros(()))
-        used = {v for eqn in jaxpr.jaxpr.eqns for v in eqn.invars if not hasattr(v, "val")}
-        used |= {v for v in jaxpr.jaxpr.outvars if not hasattr(v, "val")}
-        noisy = jaxpr.jaxpr.invars[1] in used
-        if jaxpr.jaxpr.invars[0] not in used:
+        latent, noisy = _used(call, size)
+        if not latent:
             raise BadInput("target", "does not depend on z: there is nothing to learn")
 
         def real(z: Any, e: Any) -> Any:
             return jnp.asarray(call(z, e)) + 0.0 * z[0]
 
         return Target(getattr(call, "__name__", type(call).__name__), size, noisy, real, ("callable", call, size))
-    raise BadInput("target", f"cannot be traced by JAX: {str(error).splitlines()[0][:120]}")
+    raise not_traceable("target", error)
+
+
+def _used(call: Callable[[Any, Any], Any], size: int) -> tuple[bool, bool]:
+    """Whether y depends on z, and on e: of what a jitted function is given it may use only a part."""
+    jaxpr = jax.make_jaxpr(lambda z, e: jnp.asarray(call(z, e)))(jnp.zeros(size), jnp.zeros(())).jaxpr
+    latent, noise = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[1]
+    return latent, noise
 
 
 def _reads_beyond(call: Callable[[Any, Any], Any], size: int) -> bool:
     """Whether the callable indexes z beyond its end: JAX would clamp the index in silence, NumPy says so."""
     try:
-        call(np.ones(size), np.zeros(()))
+        with jax.disable_jit():
+            call(np.ones(size), np.zeros(()))
     except IndexError:
         return True
     except Exception:
