@@ -11,16 +11,11 @@ import sys
 import numpy as np
 
 import bulkedge as be
+from bulkedge.finite.passage import first_passage
 
 PROBLEM = be.Problem("2*(abs(z) > 0.67449)", "gelu", step_size=0.5)
 DELTA = 30.0
 CASES = ((500, 1000, 160), (2000, 400, 200))
-
-
-def first_passage(run: dict, steps: int) -> float:
-    """The step at which |cosine| first exceeds 1/2; infinite if it does not."""
-    hit = np.flatnonzero(np.abs(np.asarray(run["cosine"], float)) > 0.5)
-    return float(hit[0]) if hit.size else np.inf
 
 
 def quartiles(times: np.ndarray) -> np.ndarray:
@@ -33,13 +28,12 @@ def main() -> int:
     for dimension, seeds, steps in CASES:
         count = max(40, round(seeds * scale))
         predicted = be.learning_time(PROBLEM, DELTA, dimension, steps)
-        runs: list[dict] = []
-        # In parts: a long run says where it is.
-        for part in range(0, count, 50):
-            size = min(50, count - part)
-            runs += be.simulate(PROBLEM, DELTA, dimension, steps, size, seed=1000 + part, data="lazy").seeds
-            print(f"d = {dimension}: {len(runs)} of {count} runs", file=sys.stderr, flush=True)
-        times = np.array([first_passage(run, steps) for run in runs])
+        found: list[float] = []
+        for run in range(count):
+            found.append(first_passage(PROBLEM, DELTA, dimension, steps, 1000, run=run, data="stored"))
+            if len(found) % 50 == 0:
+                print(f"d = {dimension}: {len(found)} of {count} runs", file=sys.stderr, flush=True)
+        times = np.array(found)
         rng = np.random.default_rng(0)
         resampled = np.array([quartiles(rng.choice(times, times.size)) for _ in range(2000)])
         error = np.nanstd(np.where(np.isfinite(resampled), resampled, np.nan), axis=0)

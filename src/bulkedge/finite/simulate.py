@@ -62,7 +62,7 @@ def simulate(
         holds NaN from its `diverged_at` on, and so do the means.
     """
     began = clock.perf_counter()
-    n, d = _size(delta, samples, dimension, problem.k)
+    n, d = sizes(delta, samples, dimension, problem.k)
     steps = integer("steps", steps, low=0, high=10**7)
     runs = integer("seeds", seeds, low=1, high=10**6)
     seed = integer("seed", seed, low=0, high=2**63 - 1)
@@ -86,7 +86,7 @@ def simulate(
     return gather(plan, records, kind, clock.perf_counter() - began)
 
 
-def _size(delta: Any, samples: Any, dimension: Any, k: int) -> tuple[int, int]:
+def sizes(delta: Any, samples: Any, dimension: Any, k: int) -> tuple[int, int]:
     """(n, d) from the arguments."""
     d = integer("dimension", dimension, low=k, high=10**12)
     if (delta is None) == (samples is None):
