@@ -28,7 +28,8 @@ class Knob:
     """Something that can be set. quick, full: its values at the two sizes (full=None: the same).
 
     kind: integer, number (any), positive, text, or their plurals, which hold one or more values.
-    low, high: bounds of integers and numbers. choices: the words allowed.
+    low, high: bounds of integers and numbers. choices: the words allowed. optional: "none" is a value too, and means
+    None, or an empty tuple. repeats: a list may hold a value twice.
     """
 
     name: str
@@ -39,6 +40,8 @@ class Knob:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
+    optional: bool = False
+    repeats: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -54,6 +57,8 @@ class Knob:
 
     def read(self, given: Any) -> Any:
         """A value of Python's, or text as typed (lists separated by commas), checked."""
+        if self.optional and (given is None or given == () or str(given).strip().lower() == "none"):
+            return () if self.several else None
         if not self.several:
             return self._one(given)
         entries = given.split(",") if isinstance(given, str) else given
@@ -62,7 +67,7 @@ class Knob:
         found = tuple(self._one(v.strip() if isinstance(v, str) else v) for v in entries)
         if not found:
             raise BadInput(self.name, "needs at least one value")
-        if len(set(found)) < len(found):
+        if len(set(found)) < len(found) and not self.repeats:
             raise BadInput(self.name, "holds the same value twice")
         return found
 
@@ -131,9 +136,11 @@ class Unit:
 class Judged:
     """A measured quantity and the predicted one it is judged against.
 
-    scale: the size of the effect; None, the predicted value. drift: (dataset) -> allowed finite-size difference.
-    law: (coordinate, p), if the measured value is limit + c * coordinate^(-p); the fitted limit is judged.
-    where: {coordinate: value} restricts the comparison.
+    scale: the size of the effect; None, the predicted value. drift: (dataset) -> allowed finite-size difference, NaN
+    where the two are not to be compared. where: {coordinate: value} restricts the comparison.
+    law: (coordinate, p), if the measured value is limit + c * coordinate^(-p): the fitted limit is judged;
+    (coordinate, "log"), if both are offset + slope * log(coordinate): the fitted slopes are judged.
+    A prediction that is NaN is none, and its point is not judged.
     """
 
     measured: str
@@ -142,7 +149,7 @@ class Judged:
     drift: Callable[[Any], Any] | None = None
     name: str = ""
     where: Mapping[str, Any] | None = None
-    law: tuple[str, float] | None = None
+    law: tuple[str, float | str] | None = None
 
 
 @dataclass(frozen=True)
@@ -152,7 +159,8 @@ class Mark:
     kind: "points" (measured, with error bars), "line" (predicted, with a band of one standard error), "curves"
     (measured, every seed, faint), "rule" (a vertical line at the value), "level" (a horizontal one), "histogram".
     x: the coordinate or variable on the horizontal axis. by: the coordinate whose values get colours.
-    dash: index into the dashes. where: {coordinate: value} to draw only these.
+    dash, colour: index into the dashes, and into the colours of a mark that is not `by` something (0: black).
+    where: {coordinate: value} to draw only these.
     """
 
     kind: str
@@ -161,6 +169,7 @@ class Mark:
     by: str | None = None
     label: str = ""
     dash: int = 0
+    colour: int = 0
     where: Mapping[str, Any] | None = None
 
 

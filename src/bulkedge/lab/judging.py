@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bulkedge.foundation.phenomenon import Judged, Phenomenon
+from bulkedge.foundation.phenomenon import MEASURED, Judged, Phenomenon
 from bulkedge.foundation.verdict import Verdict, judge, overall, widening
+
+_ENDS = {False: ("limit", "drift"), True: ("slope", "offset")}
+"""What is judged and what else a law with a power, and one with a logarithm, leads to."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,17 @@ def conclude(phenomenon: Phenomenon, dataset: xr.Dataset) -> Judgement:
 
 
 def with_limits(phenomenon: Phenomenon, dataset: xr.Dataset) -> xr.Dataset:
-    """The dataset with the limit of every judged quantity that has a law, as NAME_limit, and c as NAME_drift."""
+    """The dataset with what the laws of judged quantities lead to.
+
+    The limit as NAME_limit and c as NAME_drift; or the slope, of the prediction as well, as NAME_slope and NAME_offset.
+    """
     for pair in phenomenon.judged:
-        if pair.law is not None and pair.measured in dataset and f"{pair.measured}_limit" not in dataset:
-            dataset = dataset.assign(_limits(phenomenon, dataset, pair.measured, *pair.law))
+        if pair.law is None:
+            continue
+        axis, law = pair.law
+        for name in (pair.measured, pair.predicted) if law == "log" else (pair.measured,):
+            if name in dataset and f"{name}_{_ENDS[law == 'log'][0]}" not in dataset:
+                dataset = dataset.assign(_fits(phenomenon, dataset, name, axis, law))
     return dataset
 
 
@@ -55,14 +65,18 @@ def _verdict(phenomenon: Phenomenon, pair: Judged, dataset: xr.Dataset) -> tuple
     there = dataset
     for axis, wanted in (pair.where or {}).items():
         there = there.sel({axis: wanted})
-    measured = pair.measured if pair.law is None else f"{pair.measured}_limit"
-    names = [f"{name}{end}" for name in (pair.predicted, measured) for end in ("", "_stderr", "_runs")]
+    measured, predicted = pair.measured, pair.predicted
+    if pair.law is not None:
+        measured = f"{measured}_{'slope' if pair.law[1] == 'log' else 'limit'}"
+        predicted = f"{predicted}_slope" if pair.law[1] == "log" else predicted
+    names = [f"{name}{end}" for name in (predicted, measured) for end in ("", "_stderr", "_runs")]
     columns = {name: there[name] for name in names}
     if pair.drift is not None:
         columns["drift"] = xr.DataArray(pair.drift(there))
     wide = xr.broadcast(*columns.values())
     p, sp, p_runs, q, sq, q_runs, *drift = (np.ravel(column.values) for column in wide)
-    seen = np.flatnonzero((p_runs > 0) & (q_runs > 0))
+    there_too = ~np.isnan(drift[0]) if drift else True
+    seen = np.flatnonzero((p_runs > 0) & (q_runs > 0) & ~np.isnan(p) & there_too)
     if pair.law is None:
         sq = _widened(phenomenon, pair.measured, sq, q_runs)
     allowed: Any = drift[0][seen] if drift else 0.0
@@ -79,13 +93,14 @@ def _verdict(phenomenon: Phenomenon, pair: Judged, dataset: xr.Dataset) -> tuple
 
 def _widened(phenomenon: Phenomenon, name: str, errors: np.ndarray, runs: np.ndarray) -> np.ndarray:
     """Standard errors of few runs, which are themselves uncertain. One that a single run brought with it stays."""
-    if phenomenon.quantity(name).over not in ("mean", "median"):
+    measured = next(p.role for p in phenomenon.parts for q in p.quantities if q.name == name) == MEASURED
+    if not measured or phenomenon.quantity(name).over not in ("mean", "median"):
         return errors
     return errors * np.where((runs < 2) & np.isfinite(errors), 1.0, widening(runs))
 
 
-def _limits(phenomenon: Phenomenon, dataset: xr.Dataset, name: str, axis: str, power: float) -> dict[str, Any]:
-    """Least squares of value = limit + drift * axis^(-power), weighted by the errors, at every other point.
+def _fits(phenomenon: Phenomenon, dataset: xr.Dataset, name: str, axis: str, law: float | str) -> dict[str, Any]:
+    """Least squares of value = a + b x at every other point, weighted by the errors; x = axis^(-p) or log(axis).
 
     The errors grow by sqrt(chi^2 / degrees of freedom) where the law does not hold. Two sizes at least.
     """
@@ -94,9 +109,13 @@ def _limits(phenomenon: Phenomenon, dataset: xr.Dataset, name: str, axis: str, p
     value = value.transpose(*others, axis)
     error, runs = (dataset[f"{name}{end}"].transpose(*others, axis).values for end in ("_stderr", "_runs"))
     error = _widened(phenomenon, name, error, runs)
-    x = np.asarray(dataset[axis].values, float) ** -power
+    sizes = np.asarray(dataset[axis].values, float)
+    x = np.log(sizes) if isinstance(law, str) else sizes**-law
     shape = value.shape[:-1]
-    found = {f"{name}{end}": np.full(shape, np.nan) for end in ("_limit", "_limit_stderr", "_drift", "_drift_stderr")}
+    judged, other = _ENDS[isinstance(law, str)]
+    first, second = (other, judged) if isinstance(law, str) else (judged, other)
+    ends = (first, f"{first}_stderr", second, f"{second}_stderr")
+    found = {f"{name}_{end}": np.full(shape, np.nan) for end in ends}
     counts = np.zeros(shape, int)
     for place in np.ndindex(*shape):
         y, s = value.values[place], error[place]
@@ -107,7 +126,7 @@ def _limits(phenomenon: Phenomenon, dataset: xr.Dataset, name: str, axis: str, p
         for target, number in zip(found.values(), fitted, strict=True):
             target[place] = number
         counts[place] = np.sum(runs[place])
-    return {key: (others, array) for key, array in found.items()} | {f"{name}_limit_runs": (others, counts)}
+    return {key: (others, array) for key, array in found.items()} | {f"{name}_{judged}_runs": (others, counts)}
 
 
 def _line(x: np.ndarray, y: np.ndarray, s: np.ndarray) -> tuple[float, float, float, float]:

@@ -76,7 +76,7 @@ def predicted(*, delta: float, dimension: int, steps: int, **learner: Any) -> di
         "learning_probability": float(probability.mean()),
         "learning_probability_stderr": _error(probability),
         "learning_time": float(times.mean()),
-        "learning_time_stderr": _error(times),
+        "learning_time_stderr": _error(times, 1.0 / math.sqrt(12.0)),
     }
 
 
@@ -87,5 +87,6 @@ def paths_for(task: be.Problem, samples: float) -> int:
     return int(np.clip(2 ** round(math.log2(samples)), _LEAST, _MOST))
 
 
-def _error(values: np.ndarray) -> float:
-    return float(values.std(ddof=1) / math.sqrt(values.size))
+def _error(values: np.ndarray, rounding: float = 0.0) -> float:
+    """Of the mean of repetitions, and what rounding to whole steps adds, which they share."""
+    return math.hypot(float(values.std(ddof=1)) / math.sqrt(values.size), rounding)

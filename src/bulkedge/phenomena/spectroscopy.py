@@ -92,15 +92,15 @@ def plan(knobs: dict[str, Any]) -> list[Unit]:
     ]
 
 
-def _panel(title: str, time: float) -> Panel:
+def _panel(time: float) -> Panel:
     """The spectrum at the time nearest to `time`, for each delta."""
     where = {"time": time}
     return Panel(
-        title,
+        "",
         (
-            Mark("histogram", "frequency", x="eigenvalue", where=where),
-            Mark("line", "density", x="abscissa_of_limit", label="limit", where=where),
-            Mark("rule", "outlier", label="hidden outlier", where=where),
+            Mark("histogram", "frequency", x="eigenvalue", by="delta", where=where, label="measured spectrum"),
+            Mark("line", "density", x="abscissa_of_limit", by="delta", where=where),
+            Mark("rule", "outlier", by="delta", label="hidden outlier", where=where, dash=1),
         ),
         xlabel="eigenvalue",
         ylabel="density",
@@ -170,8 +170,8 @@ PHENOMENON = Phenomenon(
         ),
     ),
     panels=(
-        _panel("first step", -1.0),
-        _panel("last step", 1e9),
+        _panel(-1.0),
+        _panel(1e9),
         Panel(
             "lowest eigenvalue",
             (

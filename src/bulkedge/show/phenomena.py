@@ -41,7 +41,8 @@ def outcomes(results: Sequence[Any]) -> style.Figure:
     values: dict[str, Any] = {}
     for number, (panel, where, ax) in enumerate(zip(*zip(*panels, strict=True), grid, strict=False)):
         _draw_panel(ax, panel, where, dataset, kinds, values)
-        title = ", ".join([panel.title, *(name_value(axis, v) for axis, v in where.items())])
+        chosen = _chosen(panel, dataset) | where
+        title = ", ".join(filter(None, [panel.title, *(name_value(axis, v) for axis, v in chosen.items())]))
         if len(panels) > 1:
             style.letter(ax, number, title)
         else:
@@ -66,6 +67,16 @@ def _expanded(panel: Panel, dataset: xr.Dataset) -> Iterator[tuple[Panel, dict[s
             yield panel, {panel.each: value.item()}
 
 
+def _chosen(panel: Panel, dataset: xr.Dataset) -> dict[str, Any]:
+    """The values at which a panel's first mark is drawn, for its title."""
+    mark = panel.marks[0]
+    if mark.variable not in dataset:
+        return {}
+    there = dataset[[n for n in _names(mark) if n in dataset]]
+    wanted = {axis: value for axis, value in (mark.where or {}).items() if axis in there.dims}
+    return {a: v if isinstance(v, str) else _nearest(there, mark, a, v) for a, v in wanted.items()}
+
+
 def _colours(dataset: xr.Dataset, axis: str) -> Iterator[tuple[Any, Any]]:
     """A colour for each value of a coordinate, the same in every panel."""
     values = [v.item() for v in dataset[axis].values]
@@ -86,11 +97,14 @@ def _draw_panel(
             continue  # a part the plan at hand has no unit of
         there = _selected(dataset, mark, where)
         if mark.by is None:
-            drawn = _DRAW[mark.kind](ax, there, mark, style.VERMILLION if mark.kind == "rule" else style.BLACK)
+            drawn = _DRAW[mark.kind](ax, there, mark, _colour(mark))
         else:
             drawn = False
             for value, colour in _colours(dataset, mark.by):
-                if value in there[mark.by].values and _DRAW[mark.kind](ax, there.sel({mark.by: value}), mark, colour):
+                if value not in there[mark.by].values:
+                    continue
+                one = there.sel({mark.by: value}) if mark.by in there.dims else there
+                if _DRAW[mark.kind](ax, one, mark, colour):
                     values[name_value(mark.by, value)] = style.line_key(colour)
                     drawn = True
         if drawn:
@@ -107,13 +121,20 @@ def _draw_panel(
 
 
 def _selected(dataset: xr.Dataset, mark: Mark, where: Mapping[str, Any]) -> xr.Dataset:
-    """Only what the mark is about; numbers of a coordinate need not be exact."""
-    names = [n for n in _names(mark) if n in dataset]
-    there = dataset[names]
+    """Only what the mark is about."""
+    there = dataset[[n for n in _names(mark) if n in dataset]]
     for axis, value in {**(mark.where or {}), **where}.items():
         if axis in there.dims:
-            there = there.sel({axis: value}) if isinstance(value, str) else there.sel({axis: value}, method="nearest")
+            there = there.sel({axis: value if isinstance(value, str) else _nearest(there, mark, axis, value)})
     return there
+
+
+def _nearest(there: xr.Dataset, mark: Mark, axis: str, value: float) -> float:
+    """The number nearest to `value` among those of a coordinate at which the mark has something."""
+    counts = there[f"{mark.variable}_runs"]
+    known = there[axis].values[(counts > 0).any([d for d in counts.dims if d != axis]).values]
+    known = known if known.size else there[axis].values
+    return known[np.argmin(np.abs(known - value))].item()
 
 
 def _names(mark: Mark) -> list[str]:
@@ -215,6 +236,13 @@ _DRAW = {
 _USUAL = {"points": "measured", "line": "predicted", "curves": "single runs", "histogram": "measured"}
 
 
+def _colour(mark: Mark) -> Any:
+    """Of a mark that is not by anything."""
+    if mark.colour:
+        return style.CYCLE[(mark.colour - 1) % len(style.CYCLE)]
+    return style.VERMILLION if mark.kind == "rule" else style.BLACK
+
+
 def _dash(mark: Mark) -> Any:
     return style.DASHES[mark.dash % len(style.DASHES)]
 
@@ -224,11 +252,12 @@ def _label(mark: Mark) -> str:
 
 
 def _sign(mark: Mark) -> Any:
+    colour = style.BLACK if mark.by is not None else _colour(mark)
     if mark.kind == "points":
-        return style.point_key(style.BLACK, style.MARKERS[mark.dash % len(style.MARKERS)])
+        return style.point_key(colour, style.MARKERS[mark.dash % len(style.MARKERS)])
     if mark.kind == "histogram":
-        return style.area_key(style.BLACK)
-    key = style.line_key(style.VERMILLION if mark.kind == "rule" and mark.by is None else style.BLACK, _dash(mark))
+        return style.area_key(colour)
+    key = style.line_key(colour, _dash(mark))
     if mark.kind == "curves":
         key.set_linewidth(0.6)
     return key
