@@ -23,8 +23,15 @@ _PUBLIC = {
     "trajectory": "bulkedge.learnability",
     "learning_time": "bulkedge.learnability",
     "outliers": "bulkedge.learnability",
+    "sensitivity": "bulkedge.learnability.sensitivity",
+    "design": "bulkedge.phenomena._design",
+    "later_threshold": "bulkedge.learnability.later",
+    "later_thresholds": "bulkedge.learnability.later",
+    "Covariance": "bulkedge.models.covariance",
+    "anisotropic_threshold": "bulkedge.learnability.inputs",
+    "anisotropic_spectrum": "bulkedge.learnability.inputs",
     "simulate": "bulkedge.finite",
-    "compare": "bulkedge.phenomena.compare",
+    "compare": "bulkedge.phenomena._comparison",
     "run": "bulkedge.lab",
 }
 

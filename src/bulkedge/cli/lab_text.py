@@ -118,6 +118,8 @@ def _quantities(dataset: Any) -> str:
 
 
 def _value(value: Any) -> str:
+    if value is None or value == [] or value == ():
+        return "none"
     if isinstance(value, (list, tuple)):
         return ",".join(map(_value, value))
     return plain(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)

@@ -57,7 +57,7 @@ class Knob:
 
     def read(self, given: Any) -> Any:
         """A value of Python's, or text as typed (lists separated by commas), checked."""
-        if self.optional and (given is None or given == () or str(given).strip().lower() == "none"):
+        if self.optional and (given in (None, (), []) or str(given).strip().lower() == "none"):
             return () if self.several else None
         if not self.several:
             return self._one(given)
@@ -136,8 +136,8 @@ class Unit:
 class Judged:
     """A measured quantity and the predicted one it is judged against.
 
-    scale: the size of the effect; None, the predicted value. drift: (dataset) -> allowed finite-size difference, NaN
-    where the two are not to be compared. where: {coordinate: value} restricts the comparison.
+    scale: the size of the effect, or (dataset) -> that; None, the predicted value. drift: (dataset) -> allowed
+    finite-size difference, NaN where the two are not to be compared. where: {coordinate: value} restricts it.
     law: (coordinate, p), if the measured value is limit + c * coordinate^(-p): the fitted limit is judged;
     (coordinate, "log"), if both are offset + slope * log(coordinate): the fitted slopes are judged.
     A prediction that is NaN is none, and its point is not judged.
@@ -145,7 +145,7 @@ class Judged:
 
     measured: str
     predicted: str
-    scale: float | None = None
+    scale: float | Callable[[Any], Any] | None = None
     drift: Callable[[Any], Any] | None = None
     name: str = ""
     where: Mapping[str, Any] | None = None

@@ -31,9 +31,10 @@ def conclude(phenomenon: Phenomenon, dataset: xr.Dataset) -> Judgement:
     rows: list[dict[str, Any]] = []
     for pair in phenomenon.judged:
         if pair.measured in dataset and pair.predicted in dataset:
-            name = _name(pair)
-            verdicts[name], table = _verdict(phenomenon, pair, dataset)
-            rows += [{"quantity": name, **row} for row in table]
+            verdict, table, abstained = _verdict(phenomenon, pair, dataset)
+            if table or not abstained:
+                verdicts[_name(pair)] = verdict
+                rows += [{"quantity": _name(pair), **row} for row in table]
     word = overall([v.verdict for v in verdicts.values()]) if phenomenon.judged else None
     sentences = [v.sentence for v in verdicts.values()]
     if phenomenon.conclude is not None:
@@ -60,8 +61,11 @@ def _name(pair: Judged) -> str:
     return pair.name or f"{pair.measured.replace('_', ' ')} against {pair.predicted.replace('_', ' ')}"
 
 
-def _verdict(phenomenon: Phenomenon, pair: Judged, dataset: xr.Dataset) -> tuple[Verdict, list[dict[str, Any]]]:
-    """The verdict, and a row for each point that has both a prediction and a measurement."""
+def _verdict(phenomenon: Phenomenon, pair: Judged, dataset: xr.Dataset) -> tuple[Verdict, list[dict[str, Any]], bool]:
+    """The verdict, a row for each point that has both a prediction and a measurement, and whether some have no row.
+
+    These are points with runs of both, of which the prediction does not speak.
+    """
     there = dataset
     for axis, wanted in (pair.where or {}).items():
         there = there.sel({axis: wanted})
@@ -71,16 +75,15 @@ def _verdict(phenomenon: Phenomenon, pair: Judged, dataset: xr.Dataset) -> tuple
         predicted = f"{predicted}_slope" if pair.law[1] == "log" else predicted
     names = [f"{name}{end}" for name in (predicted, measured) for end in ("", "_stderr", "_runs")]
     columns = {name: there[name] for name in names}
-    if pair.drift is not None:
-        columns["drift"] = xr.DataArray(pair.drift(there))
+    columns["drift"] = xr.DataArray(_value(pair.drift or 0.0, there))
+    columns["scale"] = abs(there[predicted]) if pair.scale is None else xr.DataArray(_value(pair.scale, there))
     wide = xr.broadcast(*columns.values())
-    p, sp, p_runs, q, sq, q_runs, *drift = (np.ravel(column.values) for column in wide)
-    there_too = ~np.isnan(drift[0]) if drift else True
-    seen = np.flatnonzero((p_runs > 0) & (q_runs > 0) & ~np.isnan(p) & there_too)
+    p, sp, p_runs, q, sq, q_runs, drift, scale = (np.ravel(column.values) for column in wide)
+    both = (p_runs > 0) & (q_runs > 0)
+    seen = np.flatnonzero(both & ~np.isnan(p) & ~np.isnan(drift))
     if pair.law is None:
         sq = _widened(phenomenon, pair.measured, sq, q_runs)
-    allowed: Any = drift[0][seen] if drift else 0.0
-    verdict = judge(p[seen], sp[seen], q[seen], sq[seen], scale=pair.scale, drift=allowed, name=_name(pair))
+    verdict = judge(p[seen], sp[seen], q[seen], sq[seen], scale=scale[seen], drift=drift[seen], name=_name(pair))
     rows = []
     for i, word in zip(seen, verdict.points, strict=True):
         place = np.unravel_index(i, wide[0].shape)
@@ -88,7 +91,11 @@ def _verdict(phenomenon: Phenomenon, pair: Judged, dataset: xr.Dataset) -> tuple
         numbers = (p[i], sp[i], q[i], sq[i])
         entries = zip(("predicted", "predicted_stderr", "measured", "measured_stderr"), numbers, strict=True)
         rows.append({"point": point, **{name: float(x) for name, x in entries}, "verdict": word})
-    return verdict, rows
+    return verdict, rows, int(both.sum()) > len(seen)
+
+
+def _value(given: Any, dataset: xr.Dataset) -> Any:
+    return given(dataset) if callable(given) else given
 
 
 def _widened(phenomenon: Phenomenon, name: str, errors: np.ndarray, runs: np.ndarray) -> np.ndarray:

@@ -90,7 +90,7 @@ def pack(task: Task, result: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
         rank = 1 if base not in declared else len(declared[base].dims)
         if array.ndim != rank:
             raise ValueError(f"{task.part.name} returned {name!r} with {array.ndim} axes instead of {rank}")
-        if array.size > _SMALL:
+        if array.size > _SMALL or (array.size == 0 and array.ndim > 1):  # JSON has no empty array with two axes
             large[name] = array
         else:
             small[name] = _encode(array.tolist())

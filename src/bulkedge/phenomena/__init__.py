@@ -9,9 +9,6 @@ import pkgutil
 
 from bulkedge.foundation import registry
 
-_FUNCTIONS = ("compare",)
-"""Files that hold a function of the package's interface and no phenomenon."""
-
 for _module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
-    if not _module.startswith("_") and _module not in _FUNCTIONS:
+    if not _module.startswith("_"):
         registry.declare(_module.replace("_", "-"), f"{__name__}.{_module}:PHENOMENON")

@@ -93,10 +93,8 @@ def _picture(outcome: Any) -> str:
 
 def _knobs(plan: Mapping[str, Any]) -> list[str]:
     """The knobs that are not as the size has them, as they are typed."""
-    return [
-        f"{name}={','.join(map(str, value)) if isinstance(value, (list, tuple)) else value}"
-        for name, value in plan["changed"].items()
-    ]
+    typed = {n: ",".join(map(str, v)) if isinstance(v, (list, tuple)) else v for n, v in plan["changed"].items()}
+    return [f"{name}={'none' if value in (None, '') else value}" for name, value in typed.items()]
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:

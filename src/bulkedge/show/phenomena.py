@@ -31,7 +31,8 @@ def outcomes(results: Sequence[Any]) -> style.Figure:
     if len(results) != 1:
         raise TypeError("one phenomenon makes one figure")
     dataset: xr.Dataset = results[0].dataset
-    panels = [shown for panel in results[0].declaration().panels for shown in _expanded(panel, dataset)][:MOST_PANELS]
+    panels = [shown for panel in results[0].declaration().panels for shown in _expanded(panel, dataset)]
+    panels = [shown for shown in panels if _something(*shown, dataset)][:MOST_PANELS] or panels[:1]
     columns = min(len(panels), 2 if len(panels) == 4 else COLUMNS)
     rows = -(-len(panels) // columns)
     width = style.PAGE if columns > 1 else style.COLUMN
@@ -67,6 +68,12 @@ def _expanded(panel: Panel, dataset: xr.Dataset) -> Iterator[tuple[Panel, dict[s
             yield panel, {panel.each: value.item()}
 
 
+def _something(panel: Panel, where: Mapping[str, Any], dataset: xr.Dataset) -> bool:
+    """Whether any of the panel's marks has anything to draw."""
+    marks = [mark for mark in panel.marks if mark.variable in dataset]
+    return any(bool(np.isfinite(_selected(dataset, mark, where)[mark.variable]).any()) for mark in marks)
+
+
 def _chosen(panel: Panel, dataset: xr.Dataset) -> dict[str, Any]:
     """The values at which a panel's first mark is drawn, for its title."""
     mark = panel.marks[0]
@@ -93,8 +100,8 @@ def _draw_panel(
 ) -> None:
     """Draw the panel's marks; kinds and values collect the entries of the legend."""
     for mark in panel.marks:
-        if mark.variable not in dataset:
-            continue  # a part the plan at hand has no unit of
+        if not _there(mark, dataset):
+            continue
         there = _selected(dataset, mark, where)
         if mark.by is None:
             drawn = _DRAW[mark.kind](ax, there, mark, _colour(mark))
@@ -118,6 +125,12 @@ def _draw_panel(
     for axis, scale in ((ax.xaxis, panel.xscale), (ax.yaxis, panel.yscale)):
         if scale == "log":
             style.plain_log(axis)
+
+
+def _there(mark: Mark, dataset: xr.Dataset) -> bool:
+    """Whether the plan at hand has units of the mark's part, and the words that the mark is restricted to."""
+    words = [(axis, word) for axis, word in (mark.where or {}).items() if isinstance(word, str)]
+    return mark.variable in dataset and all(axis in dataset and word in dataset[axis].values for axis, word in words)
 
 
 def _selected(dataset: xr.Dataset, mark: Mark, where: Mapping[str, Any]) -> xr.Dataset:
