@@ -13,7 +13,7 @@ from bulkedge.foundation.answers import Outlier
 from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem
 from bulkedge.spectra import matrix_outliers
-from bulkedge.spectra.matrix import MatrixLaw
+from bulkedge.spectra.matrix_law import MatrixLaw
 from bulkedge.spectra.revealed import revealed_outliers
 
 MOST_PATHS, _REPLICAS = 32768, 4
@@ -25,7 +25,7 @@ Seen = tuple[str, str, float, float]
 
 
 def block_outliers(runs: list[dmft.Run], neuron: int, delta: float, time: int) -> list[Outlier]:
-    """Easy and weight outliers of one neuron's block, on both sides of the bulk; see `_typical`."""
+    """Easy and weight outliers of one neuron's block, on both sides of the bulk; see `typical`."""
 
     def seen(run: dmft.Run) -> list[Seen]:
         g, c, f = _samples(run, run.weights(time)[neuron], time, MOST_PATHS)
@@ -35,7 +35,7 @@ def block_outliers(runs: list[dmft.Run], neuron: int, delta: float, time: int) -
             found += [(spike.side, told[0], spike.value, told[1])] if told else []
         return found
 
-    return _typical(runs, seen)
+    return typical(runs, seen)
 
 
 def whole_outliers(runs: list[dmft.Run], delta: float, time: int) -> list[Outlier]:
@@ -51,7 +51,7 @@ def whole_outliers(runs: list[dmft.Run], delta: float, time: int) -> list[Outlie
                 found += [(side, told[0], spike.value, told[1])] if told else []
         return found
 
-    return _typical(runs, seen)
+    return typical(runs, seen)
 
 
 def _samples(run: dmft.Run, weights: np.ndarray, time: int, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -71,7 +71,7 @@ def _kind(problem: Problem, kernel: np.ndarray, overlap2: float) -> tuple[str, f
     return ("easy", overlap2 * easy) if easy > own else ("weight", overlap2 * own)
 
 
-def _typical(runs: list[dmft.Run], seen: Callable[[dmft.Run], list[Seen]]) -> list[Outlier]:
+def typical(runs: list[dmft.Run], seen: Callable[[dmft.Run], list[Seen]]) -> list[Outlier]:
     """Outliers that most replicas have.
 
     kind easy: overlap2 is the squared projection of the eigenvector on the easy directions. kind weight: on the span of
