@@ -129,3 +129,10 @@ TROUBLED = Phenomenon(
     plan=_troubled_plan,
     panels=(),
 )
+
+
+def fill(store, knobs):
+    """What a process of its own does."""
+    from bulkedge.lab import run
+
+    run(TROUBLED, store=store, **knobs)

@@ -50,7 +50,7 @@ def _run(values: dict[str, Any]) -> int:
 def _show(values: dict[str, Any]) -> int:
     from bulkedge import lab
     from bulkedge.lab.plan import locate
-    from bulkedge.lab.status import recall
+    from bulkedge.lab.holdings import recall
 
     name, knobs = _subject("show", values.pop("words", []))
     store = values.get("store") or lab.default_store()
@@ -67,7 +67,7 @@ def _show(values: dict[str, Any]) -> int:
 def _status(values: dict[str, Any]) -> int:
     from bulkedge import lab
     from bulkedge.cli import lab_text
-    from bulkedge.lab.status import status
+    from bulkedge.lab.holdings import status
 
     found = status(values.get("store") or lab.default_store())
     if values.get("json"):

@@ -9,7 +9,7 @@ _PUBLIC = {
     "run": "bulkedge.lab.running",
     "gather": "bulkedge.lab.running",
     "default_store": "bulkedge.lab.store",
-    "status": "bulkedge.lab.status",
+    "status": "bulkedge.lab.holdings",
     "Store": "bulkedge.lab.store",
     "Outcome": "bulkedge.lab.outcome",
 }
