@@ -2,10 +2,11 @@
 
 With A = X/sqrt(d), the estimate B (d, k) of sqrt(d) Theta_*, its uncertainty V (k, k), and
 g(y, w, V) = V^{-1}(E[z | y] - w) for z ~ N(w, V):
-    Omega = A B - G V,            G_i = g(y_i, Omega_i, V),
-    L = (1/d) sum_i G_i G_i^T,    D = -(1/d) sum_i dg_i/dw,
-    B <- (A^T G + B D)(I + L)^{-1},   V <- (I + L)^{-1}.
-L and D agree in the limit; L is positive whatever the fluctuations, D makes the right memory term at finite size.
+    Omega = A B - G V,            G_i = g(y_i, Omega_i, V),      D = -(1/d) sum_i dg_i/dw,
+    B <- (A^T G + B D)(I + D)^{-1},   V <- (I + D)^{-1}.
+In the limit D = (1/d) sum_i G_i G_i^T, which is positive whatever the fluctuations, but to take that for one of the two
+places of D and not for the other is unstable at finite size: AMP then grows overconfident and loses what it has found.
+Negative eigenvalues of D, fluctuations of an estimate that knows nothing yet, are taken for zero.
 Source: Rangan (2011); Aubin et al. (2018); Troiani et al. (2025).
 """
 
@@ -87,15 +88,14 @@ class AMP(Estimator):
             moments = given.moments(omega, v)
             g = moments.shift @ inverse
             spread = moments.second - np.einsum("na,nb->nab", moments.shift, moments.shift)
-            memory = n / d * (inverse - inverse @ spread.mean(axis=0) @ inverse)
-            known = g.T @ g / d
-            new_v = np.linalg.inv(np.eye(k) + known)
-            new = (scale * data.backward(g.T).T + b @ memory) @ new_v
+            gained = _floored(n / d * (inverse - inverse @ spread.mean(axis=0) @ inverse), 0.0)
+            new_v = np.linalg.inv(np.eye(k) + gained)
+            new = (scale * data.backward(g.T).T + b @ gained) @ new_v
             if not np.all(np.isfinite(new)):
                 self.status_ = Status.DIVERGED
                 break
             change = np.linalg.norm(new - b) / max(np.linalg.norm(new), 1e-300)
-            b, v = new, _floored(new_v)
+            b, v = new, _floored(new_v, _FULL)
             path.append(np.eye(k) - v)
             overlaps.append(_against(b, truth))
             if change < tol or np.linalg.eigvalsh(v)[-1] <= 2 * _FULL:
@@ -122,9 +122,9 @@ class AMP(Estimator):
         return np.sqrt(d) * rows.T, np.eye(k) - known
 
 
-def _floored(v: np.ndarray) -> np.ndarray:
+def _floored(v: np.ndarray, least: float) -> np.ndarray:
     value, basis = np.linalg.eigh(0.5 * (v + v.T))
-    return (basis * np.maximum(value, _FULL)) @ basis.T
+    return (basis * np.maximum(value, least)) @ basis.T
 
 
 def _against(b: np.ndarray, truth: np.ndarray | None) -> np.ndarray:

@@ -44,7 +44,7 @@ class SpectralRecovery(Result):
     citations: ClassVar[tuple[str, ...]] = (
         "mondelli-montanari-2018",
         "luo-alghamdi-lu-2019",
-        "kovacevic-zhang-mondelli-2025",
+        "kovacevic-2025",
     )
     _records: ClassVar[dict[str, str]] = {"spectrum": "Spectrum"}
 

@@ -28,7 +28,7 @@ _LABELS = 9
 def label_spectrum(link: Target, weights: Callable[[np.ndarray], Any], delta: float, *, points: int = 400) -> Spectrum:
     """Bulk, edges and outliers of D; overlap2 of an outlier is with the span of all latent directions."""
     laws = label_laws(link, weights)
-    return Spectrum(delta=delta, time=None, **limiting_spectrum(laws, _mixture(laws), delta, points, []))
+    return Spectrum(delta=delta, time=None, **limiting_spectrum(laws, mixture(laws), delta, points, []))
 
 
 def label_laws(link: Target, weights: Callable[[np.ndarray], Any]) -> list[WeightLaw]:
@@ -78,7 +78,8 @@ def _weights(function: Callable[[np.ndarray], Any], y: np.ndarray) -> np.ndarray
     return g
 
 
-def _mixture(laws: list[WeightLaw]) -> WeightLaw:
+def mixture(laws: list[WeightLaw]) -> WeightLaw:
+    """The equal mixture of replicas."""
     if len(laws) == 1:
         return laws[0]
     moments = None if laws[0].moments is None else np.concatenate([np.asarray(w.moments) for w in laws], axis=1)
