@@ -9,7 +9,7 @@ from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.status import Status
 from bulkedge.spectra import bulk, matrix, matrix_density, matrix_outliers, outliers
 from bulkedge.spectra.law import WeightLaw
-from bulkedge.spectra.matrix import MatrixLaw
+from bulkedge.spectra.matrix_law import MatrixLaw
 
 
 def scalar_law(seed=0, n=300, weighted=False):

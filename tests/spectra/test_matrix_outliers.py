@@ -6,7 +6,7 @@ import pytest
 
 import bulkedge as be
 from bulkedge.spectra import matrix, matrix_outliers, revealed
-from bulkedge.spectra.matrix import MatrixLaw
+from bulkedge.spectra.matrix_law import MatrixLaw
 
 TWO = "2*(abs(z) > 0.6744897501960817)"
 

@@ -13,75 +13,14 @@ from the linearisation of the matrix Dyson equation.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.roots import bracketed
-from bulkedge.spectra.law import numbers
-
-_CHUNK = 1 << 17  # numbers held at once
-
-
-@dataclass(frozen=True, eq=False)
-class MatrixLaw:
-    """Nodes of (G, s): g (n, m, m) symmetric weights, s (n, r) hidden coordinates, p (n,) probabilities or None."""
-
-    g: np.ndarray
-    s: np.ndarray
-    p: np.ndarray | None = None
-
-    @classmethod
-    def of(cls, weights: Any, s: Any = None) -> MatrixLaw:
-        """The empirical law of a user's own weights (n, m, m) and coordinates (n,) or (n, r)."""
-        g = numbers("weights", weights)
-        if g.ndim != 3 or g.shape[1] != g.shape[2] or len(g) < 2:
-            raise BadInput("weights", f"must have shape (n, m, m) with n at least 2, not {g.shape}")
-        if np.abs(g - g.transpose(0, 2, 1)).max() > 1e-9 * np.abs(g).max():
-            raise BadInput("weights", "must be symmetric matrices")
-        if not np.any(g):
-            raise BadInput("weights", "are all zero")
-        given = np.zeros((len(g), 0)) if s is None else numbers("s", s)
-        c = given[:, None] if given.ndim == 1 else given
-        if c.ndim != 2 or len(c) != len(g):
-            raise BadInput("s", f"must have one row per weight ({len(g)}), not shape {given.shape}")
-        return cls(g, c)
-
-    @property
-    def m(self) -> int:
-        return self.g.shape[1]
-
-    @property
-    def r(self) -> int:
-        return self.s.shape[1]
-
-    @cached_property
-    def size(self) -> float:
-        """A bound on |G|: the largest Frobenius norm."""
-        return float(np.sqrt(np.einsum("nij,nij->n", self.g, self.g).max()))
-
-    @cached_property
-    def mirrored(self) -> MatrixLaw:
-        """The law of -G: its left edge is minus the right edge of G's."""
-        return MatrixLaw(-self.g, self.s, self.p)
-
-    def chunks(self) -> list[tuple[slice, np.ndarray]]:
-        """Slices of the samples with their probabilities."""
-        n, step = len(self.g), max(64, _CHUNK // self.m**2)
-        p = np.full(n, 1.0 / n) if self.p is None else self.p
-        return [(slice(i, i + step), p[i : i + step]) for i in range(0, n, step)]
-
-    def represented(self, nodes: int) -> MatrixLaw:
-        """At most `nodes` equally likely samples, without s: every so many in the order of their trace."""
-        if len(self.g) <= nodes:
-            return MatrixLaw(self.g, self.s[:, :0], self.p)
-        order = np.argsort(np.trace(self.g, axis1=1, axis2=2))
-        p = np.full(len(order), 1.0 / len(order)) if self.p is None else self.p[order]
-        at = np.searchsorted(np.cumsum(p), (np.arange(nodes) + 0.5) / nodes * p.sum())
-        return MatrixLaw(self.g[order[np.minimum(at, len(order) - 1)]], np.zeros((nodes, 0)))
+from bulkedge.spectra.matrix_law import MatrixLaw
 
 
 @dataclass(frozen=True)
@@ -116,85 +55,163 @@ class _Outside(ArithmeticError):
     """Not (or no longer) on the branch where every I + B is positive definite."""
 
 
-class Branch:
-    """Solutions left of the bulk, found by Newton steps from the nearest one known."""
+@dataclass(frozen=True)
+class _Look:
+    """What one pass over the samples says at alpha: the residual, how steep it is, and the potential.
 
-    def __init__(self, law: MatrixLaw, delta: float) -> None:
-        self.law, self.delta = law, delta
+    gap: I + z alpha - delta E[T] with the z of least residual, size: of it, relative. second: Y -> delta E[T Y T] in
+    the basis of the law. potential: E log det(I + B) - log det(alpha)/delta, whose minimum at fixed trace is alpha.
+    """
+
+    alpha: np.ndarray
+    root: np.ndarray
+    z: float
+    gap: np.ndarray
+    size: float
+    second: np.ndarray
+    potential: float
+
+
+class Branch:
+    """Solutions left of the bulk: minima of the potential at fixed t, by Newton steps from the nearest ones known.
+
+    Feasible alpha are those with alpha^{-1} > -G/delta for every G, so that their inverses are a convex set which also
+    holds what is scaled down: between two known solutions there is always a place to start from.
+    """
+
+    def __init__(self, law: MatrixLaw, delta: float, hint: np.ndarray | None = None) -> None:
+        """hint: alpha near the edge at another delta, where a search may begin."""
+        self.law, self.delta, self.hint = law, delta, hint
         self.first = 0.25 / (law.size * (1.0 + 1.0 / math.sqrt(delta)) ** 2)
         self.known: list[Point] = []
 
     def at(self, t: float) -> Point:
         """The solution with tr alpha = m t; `_Outside` if there is none within reach."""
-        near = min(self.known, key=lambda q: abs(math.log(q.t / t)), default=None)
-        if near is not None and near.t == t:
-            return near
-        if near is None or t < 0.1 * self.first:
-            alpha, z = t * np.eye(self.law.m), -1.0 / t
-        else:
-            move = np.eye(self.law.m) + (t - near.t) * near.slope
-            if np.linalg.eigvalsh(move)[0] < 0.1:
-                move = np.eye(self.law.m)
-            alpha = near.root @ move @ near.root
-            alpha *= self.law.m * t / np.trace(alpha)
-            z = near.z
-        point = self._newton(t, alpha, z)
-        self.known.append(point)
-        return point
-
-    def _newton(self, t: float, alpha: np.ndarray, z: float) -> Point:
-        m = self.law.m
-        last, previous = math.inf, None
-        for _ in range(16):
+        same = next((q for q in self.known if q.t == t), None)
+        if same is not None:
+            return same
+        for alpha in self._starts(t):
             try:
-                root = _square_root(alpha)
-                mean, second = moments(self.law, self.delta, root)
+                point = self._minimum(t, alpha)
             except _Outside:
-                # The step was too long: half of it, as often as needed.
-                if previous is None or np.abs(alpha - previous[0]).max() < 1e-12 * np.abs(alpha).max():
-                    raise
-                alpha, z = 0.5 * (alpha + previous[0]), 0.5 * (z + previous[1])
                 continue
-            gap = np.eye(m) + z * alpha - self.delta * mean
-            size = float(np.abs(gap).max()) / (1.0 + abs(z) * t)
-            if size < 1e-12 or (size < 1e-10 and size > 0.5 * last):
-                slope, z_slope = _bordered(second, alpha, np.zeros((m, m)), m)
-                values, vectors = np.linalg.eigh(second)
-                return Point(t, z, alpha, root, slope, z_slope, float(values[-1]), vectors[:, -1].reshape(m, m))
-            last, previous = size, (alpha, z)
-            step, z_step = _bordered(second, alpha, gap, 0.0)
-            values = np.linalg.eigvalsh(step)
-            damp = min(1.0, 0.7 / max(-float(values[0]), 0.5 * float(values[-1]), 1e-300))
-            alpha = root @ (np.eye(m) + damp * step) @ root
-            alpha = 0.5 * (alpha + alpha.T) * (m * t / np.trace(alpha))
-            z += damp * z_step
-        raise _Outside("no convergence")
+            self.known.append(point)
+            return point
+        raise _Outside("no solution within reach")
+
+    def _starts(self, t: float) -> Iterator[np.ndarray]:
+        m = self.law.m
+        below = max((q for q in self.known if q.t < t), key=lambda q: q.t, default=None)
+        above = min((q for q in self.known if q.t > t), key=lambda q: q.t, default=None)
+        if t < 0.1 * self.first:
+            yield t * np.eye(m)
+        near = min((q for q in (below, above) if q), key=lambda q: abs(math.log(q.t / t)), default=None)
+        if near is not None:
+            move = np.eye(m) + (t - near.t) * near.slope
+            if np.linalg.eigvalsh(move)[0] > 0.1:
+                yield _of_trace(near.root @ move @ near.root, t)
+        if below is not None and above is not None:
+            yield _between(below.alpha, above.alpha, t)
+        elif near is not None:
+            yield near.alpha * (t / near.t)
+        elif self.hint is not None:
+            yield _of_trace(self.hint, t)
+        yield t * np.eye(m)
+
+    def _look(self, t: float, alpha: np.ndarray) -> _Look:
+        law, delta = self.law, self.delta
+        root, logs = _square_root(alpha)
+        mean, second, inside = _averages(law, delta, root)
+        off = delta * law.invariant(mean) - np.eye(law.m)
+        z = float(np.sum(off * alpha) / np.sum(alpha * alpha))
+        gap = z * alpha - off
+        size = float(np.abs(gap).max()) / (1.0 + abs(z) * t)
+        return _Look(alpha, root, z, gap, size, second, inside - logs / delta)
+
+    def _minimum(self, t: float, alpha: np.ndarray) -> Point:
+        basis, m = self.law.basis, self.law.m
+        here = self._look(t, alpha)
+        for _ in range(60):
+            if here.size < 1e-10:
+                # Rounding decides when to stop: one more step, kept if it helps.
+                there = self._stepped(t, here)
+                here = there if there is not None and there.size < here.size else here
+                slope, z_slope = _bordered(basis, here.second, here.alpha, np.zeros((m, m)), m)
+                values, vectors = np.linalg.eigh(here.second)
+                mode = np.einsum("c,cij->ij", vectors[:, -1], basis)
+                return Point(t, here.z, here.alpha, here.root, slope, z_slope, float(values[-1]), mode)
+            there = self._stepped(t, here)
+            if there is None:
+                break
+            here = there
+        raise _Outside("no minimum within reach")
+
+    def _stepped(self, t: float, here: _Look) -> _Look | None:
+        """After a Newton step, shortened until it is feasible and the potential, or the residual, falls."""
+        step, _ = _bordered(self.law.basis, here.second, here.alpha, here.gap, 0.0)
+        falls = float(np.sum(here.gap * step)) / self.delta
+        values = np.linalg.eigvalsh(step)
+        damp = min(1.0, 0.7 / max(-float(values[0]), 0.5 * float(values[-1]), 1e-300))
+        for _ in range(30):
+            try:
+                there = self._look(t, _of_trace(here.root @ (np.eye(self.law.m) + damp * step) @ here.root, t))
+            except _Outside:
+                there = None
+            if there is not None:
+                lower = falls > 0 and there.potential < here.potential - 1e-4 * damp * falls
+                if lower or there.size < 0.9 * here.size:
+                    return there
+            if here.size < 1e-10:
+                return None
+            damp *= 0.5
+        return None
 
 
-def _square_root(alpha: np.ndarray) -> np.ndarray:
+def _of_trace(alpha: np.ndarray, t: float) -> np.ndarray:
+    return 0.5 * (alpha + alpha.T) * (len(alpha) * t / np.trace(alpha))
+
+
+def _between(one: np.ndarray, other: np.ndarray, t: float) -> np.ndarray:
+    """The inverse of a mean of two inverses, with trace m t between those of the two."""
+    ends = np.linalg.inv(one), np.linalg.inv(other)
+
+    def mixed(share: float) -> np.ndarray:
+        return np.linalg.inv((1.0 - share) * ends[0] + share * ends[1])
+
+    share = bracketed(lambda x: float(np.trace(mixed(x))) / (len(one) * t) - 1.0, 0.0, 1.0, xtol=1e-12)
+    return _of_trace(mixed(share), t)
+
+
+def _square_root(alpha: np.ndarray) -> tuple[np.ndarray, float]:
+    """The positive square root, and log det alpha."""
     values, vectors = np.linalg.eigh(alpha)
     if values[0] <= 0:
         raise _Outside("alpha is not positive definite")
-    return (vectors * np.sqrt(values)) @ vectors.T
+    return (vectors * np.sqrt(values)) @ vectors.T, float(np.log(values).sum())
 
 
-def _bordered(second: np.ndarray, alpha: np.ndarray, gap: np.ndarray, trace: float) -> tuple[np.ndarray, float]:
-    """Y and dz with Y - delta E[T Y T] - dz alpha = gap and tr(alpha Y) = trace.
+def _bordered(
+    basis: np.ndarray, second: np.ndarray, alpha: np.ndarray, gap: np.ndarray, trace: float
+) -> tuple[np.ndarray, float]:
+    """Y and dz with Y - delta E[T Y T] - dz alpha = gap and tr(alpha Y) = trace, in a basis (c, m, m) of such Y.
 
     Least squares of least norm: where several neurons reach the edge together the system is singular but consistent,
     and nothing may drift along its null space.
     """
-    m = alpha.shape[0]
     scale = float(np.abs(alpha).max())
-    a = alpha.ravel() / scale
-    system = np.block([[np.eye(m * m) - second, -a[:, None]], [a[None, :], np.zeros((1, 1))]])
-    solution = np.linalg.lstsq(system, np.append(gap.ravel(), trace / scale), rcond=1e-6)[0]
-    step = solution[:-1].reshape(m, m)
-    return 0.5 * (step + step.T), float(solution[-1]) / scale
+    a, b = (np.einsum("cij,ij->c", basis, x) for x in (alpha / scale, gap))
+    system = np.block([[np.eye(len(a)) - second, -a[:, None]], [a[None, :], np.zeros((1, 1))]])
+    solution = np.linalg.lstsq(system, np.append(b, trace / scale), rcond=1e-6)[0]
+    return np.einsum("c,cij->ij", solution[:-1], basis), float(solution[-1]) / scale
 
 
 def resolved(law: MatrixLaw, delta: float, root: np.ndarray, part: slice) -> np.ndarray:
-    """T = B (I + B)^{-1} of some samples, shape (m, m, c); `_Outside` unless every I + B is positive definite.
+    """T = B (I + B)^{-1} of some samples, shape (m, m, c); `_Outside` unless every I + B is positive definite."""
+    return _swept(law, delta, root, part)[0]
+
+
+def _swept(law: MatrixLaw, delta: float, root: np.ndarray, part: slice) -> tuple[np.ndarray, np.ndarray]:
+    """T, and log det(I + B), of some samples.
 
     All samples are inverted at once by sweeping the pivots in turn; the pivots of a positive definite matrix, and of no
     other, are positive.
@@ -203,12 +220,14 @@ def resolved(law: MatrixLaw, delta: float, root: np.ndarray, part: slice) -> np.
     g = law.g[part]
     half = (g.reshape(-1, m) @ root).reshape(-1, m, m).transpose(0, 2, 1).reshape(-1, m) @ (root / delta)
     b = half.reshape(-1, m, m).transpose(1, 2, 0).copy()
+    determinant = np.ones(b.shape[2])
     for k in range(m):
         b[k, k] += 1.0
     for k in range(m):
         pivot = b[k, k].copy()
         if not np.all(pivot > 0.0):
             raise _Outside("a weight left the branch")
+        determinant *= pivot
         row = b[k] / pivot
         column = b[:, k].copy()
         b -= column[:, None] * row
@@ -217,43 +236,58 @@ def resolved(law: MatrixLaw, delta: float, root: np.ndarray, part: slice) -> np.
         b[k, k] = -1.0 / pivot
     for k in range(m):
         b[k, k] += 1.0  # the sweeps leave -(I + B)^{-1}, and T = I - (I + B)^{-1}
-    return b
+    return b, np.log(determinant)
 
 
-def moments(law: MatrixLaw, delta: float, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """E[T], shape (m, m), and the matrix of Y -> delta E[T Y T], shape (m^2, m^2), symmetric."""
+def _averages(law: MatrixLaw, delta: float, root: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """E[T], shape (m, m), the matrix of Y -> delta E[T Y T] in the basis of the law, and E log det(I + B)."""
     m = law.m
-    mean, gram = np.zeros(m * m), np.zeros((m * m, m * m))
+    mean, gram, logs = np.zeros(m * m), np.zeros((m * m, m * m)), 0.0
     for part, p in law.chunks():
-        t = resolved(law, delta, root, part).reshape(m * m, -1)
-        weighted = t * p
+        t, log = _swept(law, delta, root, part)
+        weighted = t.reshape(m * m, -1) * p
         mean += weighted.sum(axis=1)
-        gram += weighted @ t.T
-    second = gram.reshape(m, m, m, m).transpose(0, 3, 1, 2).reshape(m * m, m * m)
-    return mean.reshape(m, m), delta * 0.5 * (second + second.T)
+        gram += weighted @ t.reshape(m * m, -1).T
+        logs += float(log @ p)
+    pairs = gram.reshape(m, m, m, m).transpose(0, 3, 1, 2).reshape(m * m, m * m)
+    flat = law.basis.reshape(-1, m * m)
+    second = delta * (flat @ pairs @ flat.T)
+    return mean.reshape(m, m), 0.5 * (second + second.T), logs
 
 
-def branch_and_edge(law: MatrixLaw, delta: float) -> tuple[Branch, MatrixEdge]:
-    """The branch left of the bulk, followed up to the edge."""
-    branch = Branch(law, delta)
-    point, factor = branch.at(branch.first), 3.0
-    while point.radius < 1.0:
+def branch_and_edge(law: MatrixLaw, delta: float, near: MatrixEdge | None = None) -> tuple[Branch, MatrixEdge]:
+    """The branch left of the bulk, followed up to the edge. near: the edge at another delta, to begin from."""
+    known = near is not None and math.isfinite(near.beta)
+    branch = Branch(law, delta, near.alpha if near is not None and known else None)
+    point, factor = None, 3.0
+    if near is not None and known:
+        try:
+            point, factor = branch.at(near.beta * delta), 1.2
+        except _Outside:
+            branch.hint = None
+    if point is None:
+        point = branch.at(branch.first)
+    following = None
+    while point.radius >= 1.0:
+        point, following = branch.at(0.8 * point.t), point
+    while following is None:
         if point.t > 1e9 * branch.first and abs(point.z) < 1e-8 * law.size:
             # G >= 0 and zero modes: alpha grows without bound as z rises to the atom at zero.
             return branch, MatrixEdge(0.0, math.inf, point.alpha, False, 0.0)
         if factor < 1.0 + 1e-9:
             return branch, _edge(law, delta, point, thin=True)
         try:
-            following = branch.at(point.t * factor)
+            further = branch.at(point.t * factor)
         except _Outside:
             factor **= 0.4
             continue
-        if following.radius >= 1.0:
-            low, high = math.log(point.t), math.log(following.t)
-            u = bracketed(lambda u: math.log(branch.at(math.exp(u)).radius), low, high, xtol=1e-10)
-            return branch, _edge(law, delta, branch.at(math.exp(u)), thin=False)
-        point = following
-    raise AssertionError("the branch starts with a small radius")  # pragma: no cover
+        if further.radius >= 1.0:
+            following = further
+        else:
+            point, factor = further, min(3.0, factor**1.5)
+    low, high = math.log(point.t), math.log(following.t)
+    u = bracketed(lambda u: math.log(branch.at(math.exp(u)).radius), low, high, xtol=1e-10)
+    return branch, _edge(law, delta, branch.at(math.exp(u)), thin=False)
 
 
 def _edge(law: MatrixLaw, delta: float, point: Point, *, thin: bool) -> MatrixEdge:

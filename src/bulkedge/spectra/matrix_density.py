@@ -10,7 +10,8 @@ import numpy as np
 
 from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.status import Status
-from bulkedge.spectra.matrix import MatrixLaw, left_edge, right_edge
+from bulkedge.spectra.matrix import left_edge, right_edge
+from bulkedge.spectra.matrix_law import MatrixLaw
 
 _HEIGHT = 1e-6  # of the evaluation above the axis, in units of the bulk's width
 

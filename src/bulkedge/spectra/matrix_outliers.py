@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bulkedge.foundation.roots import bracketed
-from bulkedge.spectra.matrix import MatrixLaw, Point, branch_and_edge, resolved
+from bulkedge.spectra.matrix import MatrixEdge, Point, branch_and_edge, resolved
+from bulkedge.spectra.matrix_law import MatrixLaw
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,13 @@ def above(law: MatrixLaw, delta: float, f: np.ndarray | None = None) -> list[Mat
     return [MatrixSpike(-s.value, s.overlap2, s.direction) for s in below(law.mirrored, delta, f)]
 
 
-def margin(law: MatrixLaw, delta: float) -> float:
+def margin(law: MatrixLaw, delta: float, near: MatrixEdge | None = None) -> tuple[float, MatrixEdge]:
     """The least eigenvalue of S at the edge, or at z = 0 if that comes first: a negative hidden outlier exists iff it
-    is negative.
+    is negative. And the edge, from which the search at the next delta may begin (`near`).
     """
-    branch, edge = branch_and_edge(law, delta)
+    branch, edge = branch_and_edge(law, delta, near)
     if law.r == 0 or math.isinf(edge.beta):
-        return 1.0
+        return 1.0, edge
     end = edge.beta * delta
     if edge.value > 0.0:
         low = branch.first
@@ -84,7 +85,7 @@ def margin(law: MatrixLaw, delta: float) -> float:
             low *= 0.25
         end = math.exp(bracketed(lambda u: branch.at(math.exp(u)).z, math.log(low), math.log(end), xtol=1e-12))
     none = np.zeros((len(law.g), 0))
-    return float(np.linalg.eigvalsh(_schur(law, none, delta, branch.at(end).root)[0])[0])
+    return float(np.linalg.eigvalsh(_schur(law, none, delta, branch.at(end).root)[0])[0]), edge
 
 
 def _schur(law: MatrixLaw, f: np.ndarray, delta: float, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -103,6 +104,8 @@ def _schur(law: MatrixLaw, f: np.ndarray, delta: float, root: np.ndarray) -> tup
     def blocks(flat: np.ndarray, a: int, b: int) -> np.ndarray:
         return flat.reshape(m, m, a, b).transpose(0, 2, 1, 3).reshape(m * a, m * b)
 
+    if not used:
+        direct = law.invariant(direct.reshape(m, m, q * q)).reshape(m * m, q * q)
     schur = np.eye(m * q) + delta * blocks(direct, q, q)
     mixing = np.zeros((m * used, m * q))
     if used:
