@@ -67,6 +67,8 @@ class Threshold(Result):
     """the threshold of each neuron's block, where there are several"""
     dependence: list[list[float | None]] = field(default_factory=list)
     """[[N, delta, stderr], ...]: how the number moves with the number of samples where G is unbounded below"""
+    diverged_at: int | None = None
+    """the first step that left every bound, where the dynamics does so at every delta tried"""
     numerics: dict[str, Any] = field(default_factory=dict)
     problem: dict[str, Any] = field(default_factory=dict)
 
@@ -148,6 +150,7 @@ class Spectrum(Result):
     neuron: int = 0
     blocks: list[Spectrum] | None = None
     """with several neurons and hessian="block": one spectrum per neuron (this one is the first)"""
+    diverged_at: int | None = None
     numerics: dict[str, Any] = field(default_factory=dict)
     problem: dict[str, Any] = field(default_factory=dict)
 
@@ -204,6 +207,7 @@ class LearningTime(Result):
     success_probability: float
     hidden_variance: np.ndarray
     stderr: dict[str, Any] = field(default_factory=dict)
+    diverged_at: int | None = None
     numerics: dict[str, Any] = field(default_factory=dict)
     problem: dict[str, Any] = field(default_factory=dict)
 
@@ -261,6 +265,7 @@ class Comparison(Result):
     trajectory: Trajectory
     simulation: Simulation
     spectra: list[Spectrum]
+    diverged_at: int | None = None
     problem: dict[str, Any] = field(default_factory=dict)
 
     citations: ClassVar[tuple[str, ...]] = (*_CORE, "lu-2020", "silverstein-choi-1995")
@@ -269,48 +274,3 @@ class Comparison(Result):
         "simulation": "Simulation",
         "spectra": "Spectrum",
     }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Subspaces(Result):
-    """What descent sees of the target at once, what only later, and what is not there (theory 1.1).
-
-    easy, hard, inert: orthonormal directions, each a list of k numbers.
-    stages: the easy directions in the order in which those already known reveal them.
-    certificate: {"stages": [{"signal", "stderr", "resolution", "largest_unseen"}, ...], "symmetries"}: explained
-    variances of the new directions given the label and the known ones; a direction is easy if it explains more than
-    `resolution`, and one that explains less would be missed. Zeros: settled by a symmetry of the link.
-    """
-
-    easy: list[list[float]]
-    hard: list[list[float]]
-    inert: list[list[float]]
-    stages: list[list[list[float]]]
-    certificate: dict[str, Any]
-    problem: dict[str, Any] = field(default_factory=dict)
-
-    citations: ClassVar[tuple[str, ...]] = ("montanari-wang-2026", "troiani-2025")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeltaAlg(Result):
-    """Samples per dimension above which the best efficient algorithm finds the hard directions (theory 02, 2a).
-
-    delta: the first positive threshold of the staircase, easy directions given; None where it is infinite, nothing is
-    hard, or it could not be resolved: `reason` says which. rank_one: the same for the best matrix sum T(y_i) x_i x_i^T.
-    condition: the condition of the formula, and how it was checked. method: level sets, regression or first moments.
-    stages: [[delta, directions], ...]: what becomes visible at delta once the stages before are known; 0 for easy
-    directions, None for those no second-order statistic ever sees. stderrs: of each stage's delta.
-    """
-
-    delta: float | None
-    reason: str | None = None
-    rank_one: float | None
-    condition: str
-    stages: list[list[Any]]
-    stderr: float | None
-    stderrs: list[float | None]
-    method: str
-    problem: dict[str, Any] = field(default_factory=dict)
-
-    citations: ClassVar[tuple[str, ...]] = ("mondelli-montanari-2018", "troiani-2025", "kovacevic-2025")

@@ -35,6 +35,29 @@ def hermite(s: np.ndarray, degree: int) -> np.ndarray:
     return np.stack(columns, axis=-1)
 
 
+def invariant(turns: list[np.ndarray], degree: int) -> np.ndarray:
+    """The orthogonal projection (A, A) on the combinations of h_alpha, |alpha| = degree, that all turns leave alone.
+
+    turns: orthogonal r x r matrices g, a group or some that generate it, with h(g s) = D(g)^T h(s).
+    """
+    r = len(turns[0])
+    count = len(multi_indices(r, degree))
+    x = np.random.default_rng(20260204).standard_normal((2 * count + 40, r))
+    moved = np.mean([hermite(x @ g.T, degree) for g in turns], axis=0)
+    return fixed(np.linalg.lstsq(hermite(x, degree), moved, rcond=None)[0])
+
+
+def fixed(mean: np.ndarray) -> np.ndarray:
+    """The projection on what every one of some orthogonal matrices leaves alone, from their mean.
+
+    A unit vector is as long as its mean image only if all its images are the same.
+    """
+    value, vector = np.linalg.eigh(0.5 * (mean + mean.T))
+    kept = vector[:, value > 1.0 - 1e-5]
+    projection = kept @ kept.T
+    return np.where(np.abs(projection) < 1e-12, 0.0, projection)
+
+
 @functools.cache
 def contraction(variables: int, degree: int) -> np.ndarray:
     """The tensor K with sum_ab K_ijab t_a t_b = (T T^T)_ij / d!, T the r x r^(d-1) unfolding of the tensor whose

@@ -54,8 +54,8 @@ class Tests:
     of_known: np.ndarray
 
 
-def signal(s: np.ndarray, tests: Tests, p: np.ndarray, degree: int) -> Signal:
-    """s: (R, N, r) unknown coordinates. p: (R, N) probabilities."""
+def signal(s: np.ndarray, tests: Tests, p: np.ndarray, degree: int, projection: np.ndarray | None = None) -> Signal:
+    """s: (R, N, r) unknown coordinates. p: (R, N) probabilities. projection: (A, A), on what symmetries allow."""
     replicas = len(p)
     combine = contraction(s.shape[2], degree)
     rows = []
@@ -64,9 +64,12 @@ def signal(s: np.ndarray, tests: Tests, p: np.ndarray, degree: int) -> Signal:
         seen = (tests.of_known[r][:, :, None] * phi[:, None, :]).reshape(len(phi), -1)
         rows.append((tests.mix.T @ (tests.of_label[r].T @ seen)).reshape(-1, phi.shape[1]))
     t = np.stack(rows)
+    if projection is not None:
+        t = t @ projection
     mean = t.mean(axis=0)
     noise = t.var(axis=0, ddof=1) / replicas
-    gram = mean.T @ mean - np.diag(noise.sum(axis=0))
+    spread = t - mean
+    gram = mean.T @ mean - np.einsum("rja,rjb->ab", spread, spread, optimize=True) / (replicas * (replicas - 1))
     stderr = float(np.sqrt(2.0 * np.sum(noise**2)))
     resolution = max(SIGMAS * stderr, FLOOR)
     value, vector = np.linalg.eigh(np.einsum("ijab,ab->ij", combine, gram))

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
 
+from bulkedge.foundation.checks import integer
 from bulkedge.foundation.errors import BadInput
 from bulkedge.gaussian import quadrature
 from bulkedge.models import latent
-from bulkedge.models.target import Target
+from bulkedge.models.problem import Problem
+from bulkedge.models.target import MAX_DIRECTIONS, Target
+from bulkedge.models.target import target as read_target
 
+Progress = Callable[[str, int, int], None]
 _LINES = 24
 _FAR = 37.0
 """Beyond this radius a Gaussian weight is no number any more."""
+
+
+def read(given: Any, latent_dim: int | None = None) -> Target:
+    """The admissible link of a target (expression, name, callable or `Target`) or of a `Problem`."""
+    if not isinstance(given, (Problem, Target)):
+        return admissible(read_target(given, latent_dim))
+    link = given.link if isinstance(given, Problem) else given
+    if latent_dim is not None and integer("latent_dim", latent_dim, low=1, high=MAX_DIRECTIONS) != link.latent_dim:
+        raise BadInput("latent_dim", f"is {latent_dim}, but the target given has {link.latent_dim} already")
+    return admissible(link)
+
+
+def described(link: Target) -> dict[str, Any]:
+    """What an answer about a link alone says of its problem."""
+    return {"target": link.name, "latent_dim": link.latent_dim}
 
 
 @functools.lru_cache(maxsize=128)

@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from bulkedge.foundation.answers import DeltaAlg
+from bulkedge.foundation.limits import DeltaAlg
 from bulkedge.foundation.status import Status
-from bulkedge.learnability.admissible import admissible
+from bulkedge.learnability.admissible import Progress, described, read
 from bulkedge.learnability.second_moments import second_moments
 from bulkedge.models import directions as classes
 from bulkedge.models import latent
 from bulkedge.models.target import Target
-from bulkedge.models.target import target as read_target
 
 _ZERO = 1e-9
 _INFINITE = 2e-3
@@ -62,6 +61,11 @@ def staircase(link: Target) -> Iterator[Stage]:
         if stage.delta is None:
             return
         known = np.concatenate([known, stage.directions], axis=1)
+
+
+def stage_after(link: Target, known: np.ndarray) -> Stage:
+    """What second-order statistics see next once the directions `known` (k, e) are, and no first-order ones remain."""
+    return _second_order(link, known, latent.active(link))
 
 
 def _second_order(link: Target, known: np.ndarray, active: np.ndarray) -> Stage:
@@ -144,24 +148,28 @@ def _unresolved(stage: Stage) -> str:
     )
 
 
-def delta_alg(target: Any, latent_dim: int | None = None, **_: Any) -> DeltaAlg:
+def delta_alg(target: Any, latent_dim: int | None = None, *, progress: Progress | None = None) -> DeltaAlg:
     """Samples per dimension above which the best efficient algorithm recovers the hard directions weakly.
 
-    target: an expression in z (or z1, z2, ...) and noise e, or a callable (z, e) -> y; latent_dim where it cannot be
-    read off. Easy directions are taken as known; `stages` goes on once the first hard ones are known too.
+    target: an expression in z (or z1, z2, ...) and noise e, a callable (z, e) -> y, or a `Problem`; latent_dim where it
+    cannot be read off. Easy directions are taken as known; `stages` goes on once the first hard ones are known too.
 
     >>> import bulkedge as be
     >>> round(be.delta_alg("z^2").delta, 6)
     0.5
     """
-    link = admissible(read_target(target, latent_dim))
-    stages = list(staircase(link))
+    link = read(target, latent_dim)
+    stages = []
+    for stage in staircase(link):
+        stages.append(stage)
+        if progress:
+            progress("directions found", sum(s.directions.shape[1] for s in stages), latent.active(link).shape[1])
     first = next((s for s in stages if s.delta != 0.0), None)
     common: dict[str, Any] = {
         "stages": [[s.delta, s.directions.T.tolist()] for s in stages],
         "stderrs": [s.stderr if s.delta is not None else None for s in stages],
         "condition": _condition(link, first),
-        "problem": {"target": link.name, "latent_dim": link.latent_dim},
+        "problem": described(link),
     }
     if first is None:
         reason = "trivial: E[z | y] is not zero along any direction y depends on, so any delta > 0 is enough"

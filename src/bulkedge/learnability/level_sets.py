@@ -23,6 +23,7 @@ _GRID = 4096
 _END = 1e-15
 _REACH = 7.5
 _MOST_PANELS = 500
+_MOST_LABELS = 20_000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +174,9 @@ def affine(line: Line, c: np.ndarray, width: float) -> Posterior | None:
     reach = np.linspace(-_REACH, _REACH, 4001)
     g = at(reach)
     sigma = np.abs(shifted(reach) - g)
+    # Nodes of y as close as the least sigma asks for, over the whole range.
+    if np.ptp(g) + 16.0 * float(sigma.max()) > _MOST_LABELS * float(sigma.min()):
+        return None
     # Panels in s no wider than `width`, and on which g moves by no more than two or three sigma.
     slope = np.abs(np.gradient(g, reach)) / sigma
     need = np.concatenate([[0.0], np.cumsum(np.diff(reach) * (1.0 + 0.2 * 0.5 * (slope[1:] + slope[:-1])) / width)])

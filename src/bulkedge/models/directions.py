@@ -11,8 +11,8 @@ How each is decided, and how sure one can be:
 - easy: the directions of E[z_perp F(y, z_known)] over many test functions F (`gaussian.signals`): plain integrals,
   with an error from independent replicas of the nodes. Hard directions give zero for every F, so a false alarm needs a
   fluctuation of many standard errors; a signal that explains less than `resolution` of the variance would be missed.
-- The signed permutations of the coordinates that leave h unchanged are found first: E[z_perp | y, z_known] is fixed by
-  each of them that fixes z_known, so a mirrored direction is hard outright and (1, 1)/sqrt 2 comes out exactly.
+- Symmetries of h (`symmetries`) come first: E[z_perp | y, z_known] is fixed by each of them that fixes z_known, so a
+  mirrored direction is hard outright, and (1, 1)/sqrt 2 comes out exactly.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from bulkedge.gaussian import signals
+from bulkedge.gaussian import hermite, signals
 from bulkedge.models import latent
+from bulkedge.models.symmetries import involutions, signed_permutations
 from bulkedge.models.target import Target
 
-_PROBES = 256
 _FEWER, _MORE = 14, 16
 _DOUBT = 4.0
-_ALL_PERMUTATIONS = 4
+_NEAR = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +59,49 @@ class Directions:
 @functools.lru_cache(maxsize=256)
 def directions(link: Target) -> Directions:
     """The three classes of latent directions of a link."""
+    return _classified(link, symmetries(link))
+
+
+@functools.lru_cache(maxsize=256)
+def symmetries(link: Target) -> tuple[np.ndarray, ...]:
+    """Orthogonal maps that leave the label alone: signed permutations, and involutions of the hard directions.
+
+    The latter are searched for where the former do not pin down these directions and the axes among them.
+    """
+    plain = signed_permutations(link)
+    found = _classified(link, plain)
+    settled = found.certificate["stages"][-1]["resolution"] == 0.0
+    if found.hard.shape[1] == 0 or (settled and _axes_known(plain, found.hard)):
+        return plain
+    return plain + involutions(link, found.hard)
+
+
+def _axes_known(group: tuple[np.ndarray, ...], basis: np.ndarray) -> bool:
+    """Whether all symmetric matrices on span(basis) that the group leaves alone have the same eigenvectors."""
+    r = basis.shape[1]
+    if r == 1:
+        return True
+    allowed = hermite.invariant(_turns(group, np.zeros((len(basis), 0)), basis), 2)
+    value, vector = np.linalg.eigh(allowed)
+    matrices = []
+    for column in vector[:, value > 0.5].T:
+        m = np.zeros((r, r))
+        for c, alpha in zip(column, hermite.multi_indices(r, 2), strict=True):
+            i, j = np.flatnonzero(alpha)[[0, -1]]
+            m[i, j] = m[j, i] = c if i == j else c / np.sqrt(2.0)
+        matrices.append(m)
+    return all(np.allclose(a @ b, b @ a, atol=1e-9) for a, b in itertools.combinations(matrices, 2))
+
+
+def _turns(group: tuple[np.ndarray, ...], known: np.ndarray, rest: np.ndarray) -> list[np.ndarray]:
+    """What the maps that fix every known direction do to span(rest)."""
+    turns = [rest.T @ g @ rest for g in group if np.allclose(g @ known, known, atol=_NEAR)]
+    return [t for t in turns if np.allclose(t @ t.T, np.eye(len(t)), atol=_NEAR)]
+
+
+def _classified(link: Target, group: tuple[np.ndarray, ...]) -> Directions:
     k = link.latent_dim
     active = latent.active(link)
-    group = symmetries(link)
     evidence: list[dict[str, float]] = []
     easy = np.zeros((k, 0))
     stages: list[np.ndarray] = []
@@ -78,13 +118,11 @@ def directions(link: Target) -> Directions:
 
 
 def visible(
-    link: Target, known: np.ndarray, active: np.ndarray, group: list[np.ndarray]
+    link: Target, known: np.ndarray, active: np.ndarray, group: tuple[np.ndarray, ...]
 ) -> tuple[np.ndarray, dict[str, float]]:
     """The directions (k, n) of E[z_perp | y, z_known], beyond the known (k, e), and the evidence."""
-    rest = _fixed([g for g in group if np.allclose(g @ known, known, atol=1e-6)], complement(known, active))
-    if rest.shape[1] == 0:
-        return rest, {"signal": 0.0, "stderr": 0.0, "resolution": 0.0, "largest_unseen": 0.0}
-    found = signal(link, known, rest, 1)
+    rest = complement(known, active)
+    found = signal(link, known, rest, 1, group)
     evidence = {
         "signal": found.energy,
         "stderr": found.stderr,
@@ -94,71 +132,33 @@ def visible(
     return rest @ found.directions, evidence
 
 
-def signal(link: Target, known: np.ndarray, rest: np.ndarray, degree: int, *, linear: bool = False) -> signals.Signal:
+def signal(
+    link: Target,
+    known: np.ndarray,
+    rest: np.ndarray,
+    degree: int,
+    group: tuple[np.ndarray, ...],
+    *,
+    linear: bool = False,
+) -> signals.Signal:
     """What degree-d Hermite polynomials of z_rest say of (y, z_known); linear: of E[y | z] alone.
 
-    More nodes are taken where something stands out of the noise without being beyond doubt.
+    What the symmetries in `group` forbid is left out, so that it is zero exactly. More nodes are taken where something
+    stands out of the noise without being beyond doubt.
     """
+    turns = _turns(group, known, rest)
+    projection = hermite.invariant(turns, degree) if len(turns) > 1 else None
+    if projection is not None and not np.any(projection):
+        return signals.Signal(0.0, 0.0, 0.0, np.zeros((rest.shape[1], 0)), 0.0)
     make = signals.linear_tests if linear else signals.any_tests
     found = None
     for log2 in (_FEWER, _MORE):
         nodes = latent.nodes(link, log2)
-        found = signals.signal(nodes.z @ rest, make(nodes.y, nodes.z @ known, nodes.p), nodes.p, degree)
+        found = signals.signal(nodes.z @ rest, make(nodes.y, nodes.z @ known, nodes.p), nodes.p, degree, projection)
         if found.unseen <= max(_DOUBT * found.stderr, signals.FLOOR) or len(nodes.p) == 2:
             break
     assert found is not None
     return found
-
-
-@functools.lru_cache(maxsize=256)
-def symmetries(link: Target) -> list[np.ndarray]:
-    """The signed permutations g with h(g z, e) = h(z, e), or h(g z, -e) = h(z, e), at every probe.
-
-    All of them for k <= 4; beyond, mirrors, exchanges of two coordinates and their products only.
-    """
-    k = link.latent_dim
-    rng = np.random.default_rng(20260201)
-    z, e = rng.standard_normal((_PROBES, k)), rng.standard_normal(_PROBES)
-    y = latent.evaluate(link, z, e)
-    scale = 1e-9 * (1.0 + np.abs(y))
-    identity = tuple(range(k))
-    orders = [
-        order
-        for order in (itertools.permutations(identity) if k <= _ALL_PERMUTATIONS else _exchanges(k))
-        if k <= _ALL_PERMUTATIONS or sum(i != j for i, j in enumerate(order)) <= 2
-    ]
-    found = []
-    for order in orders:
-        signs = np.array(list(itertools.product((1.0, -1.0), repeat=k)))
-        moved = signs[:, None, :] * z[None][:, :, order]
-        same = np.zeros(len(signs), bool)
-        for flip in (1.0, -1.0) if link.noisy else (1.0,):
-            labels = latent.evaluate(link, moved, np.broadcast_to(flip * e, moved.shape[:2]))
-            same |= np.all(np.abs(labels - y) <= scale, axis=1)
-        for sign in signs[same]:
-            g = np.zeros((k, k))
-            g[np.arange(k), order] = sign
-            found.append(g)
-    return found
-
-
-def _exchanges(k: int) -> list[tuple[int, ...]]:
-    found = [tuple(range(k))]
-    for i, j in itertools.combinations(range(k), 2):
-        order = list(range(k))
-        order[i], order[j] = j, i
-        found.append(tuple(order))
-    return found
-
-
-def _fixed(group: list[np.ndarray], outer: np.ndarray) -> np.ndarray:
-    """Basis of the vectors of span(outer) that every g leaves alone."""
-    if not group or outer.shape[1] == 0:
-        return outer
-    moved = np.concatenate([g @ outer - outer for g in group])
-    _, s, vt = np.linalg.svd(moved, full_matrices=True)
-    s = np.concatenate([s, np.zeros(len(vt) - len(s))])
-    return outer @ vt[s < 1e-6].T
 
 
 def complement(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
@@ -182,4 +182,4 @@ def tidy(basis: np.ndarray) -> np.ndarray:
         left = left - np.outer(v, v) @ left
         left = 0.5 * (left + left.T)
     out = np.stack(columns, axis=1)
-    return np.where(np.abs(out) < 1e-12, 0.0, out)
+    return np.where(np.abs(out) < 1e-12, 0.0, out)  # and no -0.0

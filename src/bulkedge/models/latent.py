@@ -60,7 +60,9 @@ def _on_line(link: Target, direction: np.ndarray) -> Nodes:
     splits = quadrature.one_dimensional_splits(lambda s: link.call(jnp.asarray(direction) * s, jnp.zeros(())))
     rules = [quadrature.nodes(splits, width, 12) for width in (0.2, 0.13)]
     size = max(s.size for s, _ in rules)
-    s, p = (np.stack([np.pad(rule[i], (0, size - rule[i].size)) for rule in rules]) for i in (0, 1))
+    # What fills up the smaller rule is a point of it, of no mass.
+    s = np.stack([np.pad(rule[0], (0, size - rule[0].size), mode="edge") for rule in rules])
+    p = np.stack([np.pad(rule[1], (0, size - rule[1].size)) for rule in rules])
     z = s[:, :, None] * direction
     return Nodes(z, evaluate(link, z, np.zeros(p.shape)), p)
 
