@@ -120,26 +120,31 @@ def solve(
     seed: tuple[int, ...],
     overlap: np.ndarray | None = None,
     drift: np.ndarray | None = None,
+    hidden: np.ndarray | None = None,
     mirror: bool = True,
     memory: bool = True,
     rank_tolerance: float = RANK_TOLERANCE,
     precision: str = PRECISION,
+    until: Callable[[np.ndarray], bool] | None = None,
 ) -> Run:
     """Run the DMFT for `steps` steps with N = `paths` (rounded up to a power of two) samples.
 
     overlap: initial theta_j . theta_*a, shape (m, k); zero by default.
     drift: added to the overlap at each step, shape (steps, m, k): the noise of a finite dimension (theory 1.7).
-    mirror: use that E[F V_*] vanishes along hard and inert directions. With zero initial overlap that is done in the
+    hidden: (k, r), the directions along which E[F V_*] vanishes by symmetry: the hard and inert ones by default. Where
+    some of them have been learned, only those that the labels and the learned ones say nothing of.
+    mirror: use that E[F V_*] vanishes along hidden directions. With zero initial overlap that is done in the
     equations; otherwise samples come in pairs (V_*, -V_*) that share all else: the spurious part of E[F V_*], of order
     1/sqrt N and as large as a real overlap, cancels in a pair.
     memory: False drops the memory term (wrong on purpose: for tests that must notice).
     precision: "double" or "single", of samples; kernels and averages over samples are float64 in either.
+    until: of the coordinates c(t), (m, q), whose first k columns are the overlap: True ends the run at t.
     """
     with jax.enable_x64(True):
         n, m, k = power_of_two(paths), problem.m, problem.k
         dtype = np.float64 if precision == "double" else np.float32
         link = directions(problem.link)
-        still = np.concatenate([link.hard, link.inert], axis=1)
+        still = np.concatenate([link.hard, link.inert], axis=1) if hidden is None else np.asarray(hidden, float)
         still = still @ still.T
         start = np.zeros((m, k)) if overlap is None else np.asarray(overlap, float).reshape(m, k)
         push = np.zeros((steps, m, k)) if drift is None else np.asarray(drift, float).reshape(steps, m, k)
@@ -179,7 +184,7 @@ def solve(
                 diverged_at = t
                 break
             history.look(c, count, seen)
-            if t == steps:
+            if t == steps or (until is not None and until(c)):
                 break
             mix, slope = seen["mix"].copy(), seen["slope"].copy()
             if np.linalg.eigvalsh(seen["left"])[-1] > (rank_tolerance**2 - 1e-12) * seen["power"]:

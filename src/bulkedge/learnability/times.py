@@ -4,8 +4,9 @@ Two stages. While the overlap is small it is a Gaussian process xi/sqrt(d), xi(0
 computed (dynamics.escape). Later the dynamics is deterministic but nonlinear: the full DMFT, started at the overlap
 xi(0)/sqrt(d) and pushed by the noise zeta/sqrt(d) of a finite dimension. A typical run is the *most likely* history
 (xi(0), zeta) given xi(t1) = x, where the linear stage ends:
-    xi(0) = gain(t1)^T v(t1)^-1 x,   zeta(s) = Cov(zeta(s), xi(t1)) v(t1)^-1 x,   x ~ N(0, v(t1)).
-Its quantiles in |x| are those of the learning time (one neuron, one direction); otherwise x is drawn. No constant is
+    xi(0) = gain(t1)^T v(t1)^-1 x,   zeta(s) = Cov(zeta(s), xi(t1)) v(t1)^-1 x,   x = v(t1)^(1/2) w,   w ~ N(0, I).
+Each w has a t1 of its own, where |x| has grown to a third of sqrt(d) |theta|: slow runs feel the noise for longer.
+Quantiles of |w| are those of the learning time (one neuron, one direction); otherwise w is drawn. No constant is
 fitted. What is left out: fluctuations of the bulk at finite d, which spread the growth rate by O(1/sqrt d).
 """
 
@@ -14,9 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
+from scipy.stats import qmc
 
 from bulkedge.dynamics import dmft, escape
 from bulkedge.foundation.answers import LearningTime, shaped
@@ -25,38 +28,67 @@ from bulkedge.foundation.checks import integer, positive
 from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.numerics import DEFAULT, Numerics
 from bulkedge.foundation.status import Status
+from bulkedge.learnability.curves import padded
 from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem
 
 Progress = Callable[[str, int, int], None]
-_LINEAR_STEPS = 60
+_LINEAR_STEPS, _FULL_PATHS = 400, 60
+"""Most steps of the linear stage; it has all paths up to the second number of steps, and fewer beyond."""
 _PATHS, _REPLICAS = 32768, 4
 """At most, for a nonlinear run: its spurious overlap cancels in pairs, so that few paths are enough."""
-_DRAWS = 32
+_DRAWS, _PATHS_OF_DRAWS = 64, 8192
 _BISECTIONS = 6
+_GROWN = 1.0 / 3.0
+"""|overlap|/|theta| at which the linear stage ends."""
 
 
 @dataclass(frozen=True)
 class _Stage:
-    """The end of the linear stage: t1, and what a draw x ~ N(0, v(t1)) implies for (xi(0), zeta)."""
+    """What the linear stage has found. norm2: (T + 1, m). roots: (T + 1, mr, mr), v(t) = root root^T."""
 
     problem: Problem
     delta: float
     dimension: int
     steps: int
-    t1: int
     escape: escape.Escape
+    norm2: np.ndarray
+    roots: np.ndarray
 
-    def crossing(self, x: np.ndarray, seed: int, paths: int) -> float:
+    @property
+    def freedoms(self) -> int:
+        return self.roots.shape[1]
+
+    def end(self, w: np.ndarray) -> int:
+        """t1 of a draw w (mr,): the last time of the linear stage if its overlap does not grow that far."""
+        x = (self.roots @ w).reshape(len(self.roots), self.problem.m, -1)
+        size = np.linalg.norm(x, axis=2) / np.sqrt(self.dimension * self.norm2)
+        grown = np.flatnonzero(size.max(axis=1) >= _GROWN)
+        return max(1, int(grown[0])) if grown.size else len(self.roots) - 1
+
+    def crossing(self, w: np.ndarray, seed: int, paths: int) -> float:
         """The first step at which some neuron has |P_H theta|/|theta| > 1/2, interpolated; inf if there is none."""
         hard = directions(self.problem.link).hard
-        e, t1, root = self.escape, self.t1, math.sqrt(self.dimension)
-        m, r = self.problem.m, hard.shape[1]
-        y = np.linalg.solve(e.covariance[t1], x)
+        e, t1, root = self.escape, self.end(w), math.sqrt(self.dimension)
+        m, r, k = self.problem.m, hard.shape[1], self.problem.k
+        y = np.linalg.solve(e.covariance[t1], self.roots[t1] @ w)
         start = (e.gain[t1].T @ y).reshape(m, r) @ hard.T / root
-        drift = np.zeros((self.steps, m, self.problem.k))
+        drift = np.zeros((self.steps, m, k))
         drift[:t1] = -(e.shared[:t1, :, t1] @ y).reshape(t1, m, r) @ hard.T / root
-        run = dmft.solve(self.problem, self.delta, self.steps, paths=paths, seed=(seed, 7), overlap=start, drift=drift)
+
+        def learned(c: np.ndarray) -> bool:
+            return bool(np.any(np.linalg.norm(c[:, :k] @ hard, axis=1) > 0.5 * np.linalg.norm(c, axis=1)))
+
+        run = dmft.solve(
+            self.problem,
+            self.delta,
+            self.steps,
+            paths=paths,
+            seed=(seed, 7),
+            overlap=start,
+            drift=drift,
+            until=learned,
+        )
         size = np.linalg.norm(run.overlap @ hard, axis=2) / np.sqrt(np.maximum(run.norm2, 1e-300))
         best = size.max(axis=1)
         hit = np.flatnonzero(best > 0.5)
@@ -79,7 +111,7 @@ def learning_time(
     """Median and quartiles, over initialisations, of the step at which some neuron has |P_H theta|/|theta| > 1/2.
 
     success_probability: of learning within `steps`. Times are those steps at which a run of the given quantile first
-    passes 1/2, None where it does not within `steps`.
+    passes 1/2, None where it does not within `steps`. hidden_variance: v(t) of the linear stage, whatever d.
     """
     delta = positive("delta", delta)
     dimension = integer("dimension", dimension, low=2, high=10**12)
@@ -89,53 +121,55 @@ def learning_time(
         raise BadInput(
             "target", f"has no hard direction ({directions(problem.link).kinds}): nothing waits to be learned"
         )
-    linear = min(steps, _LINEAR_STEPS)
-    parts, norms = [], []
-    diverged: int | None = None
-    for i in range(numerics.replicas):
-        run = dmft.solve(problem, delta, linear, paths=numerics.paths, seed=(numerics.seed, i))
-        if run.diverged_at is not None:
-            diverged = run.diverged_at if diverged is None else min(diverged, run.diverged_at)
-            continue
-        parts.append(escape.escape(run))
-        norms.append(run.norm2)
-        if progress:
-            progress("linear stage", i + 1, numerics.replicas)
-    common = {
+    common: dict[str, Any] = {
         "delta": delta,
         "dimension": dimension,
         "steps": steps,
         "numerics": numerics.to_dict(),
         "problem": problem.to_dict(),
     }
-    if diverged is not None:
-        return LearningTime(
-            **common,
-            time=None,
-            quartiles=[None] * 3,
-            success_probability=0.0,
-            hidden_variance=np.zeros(0),
-            status=Status.DIVERGED,
-            warnings=[f"The dynamics diverges at step {diverged}: try a smaller step size or a larger delta."],
-        )
+    parts, norms = [], []
+    linear = min(steps, _LINEAR_STEPS)
+    paths = min(numerics.paths, max(_PATHS_OF_DRAWS, numerics.paths * _FULL_PATHS // linear))
+    for i in range(numerics.replicas):
+        run = dmft.solve(problem, delta, linear, paths=paths, seed=(numerics.seed, i))
+        if run.diverged_at is not None:
+            return LearningTime(
+                **common,
+                time=None,
+                quartiles=[None] * 3,
+                success_probability=0.0,
+                hidden_variance=np.zeros(0),
+                status=Status.DIVERGED,
+                warnings=[
+                    f"The dynamics diverges at step {run.diverged_at}: try a smaller step size or a larger delta."
+                ],
+            )
+        parts.append(escape.escape(run))
+        norms.append(run.norm2)
+        if progress:
+            progress("linear stage", i + 1, numerics.replicas)
     whole = escape.mean(parts)
-    variance = np.einsum("tii->t", whole.covariance)
-    reach = np.flatnonzero(variance >= 0.25 * dimension * np.mean(norms, axis=0).min(axis=1))
-    stage = _Stage(problem, delta, dimension, steps, max(1, int(reach[0]) if reach.size else linear), whole)
+    stage = _Stage(problem, delta, dimension, steps, whole, np.mean(norms, axis=0), _roots(whole.covariance))
+    search = _by_quantiles if stage.freedoms == 1 else _by_draws
+    quartiles, success, more = search(stage, numerics, progress)
     v = np.stack([part.covariance for part in parts])
     errors = {"hidden_variance": np.std(v, axis=0, ddof=1) / math.sqrt(len(v))}
-    paths = min(numerics.paths, _PATHS)
-    scalar = whole.covariance.shape[1] == 1
-    search = _by_quantiles if scalar else _by_draws
-    quartiles, success, more = search(stage, numerics, paths, progress)
+    m, k = problem.m, problem.k
     return LearningTime(
         **common,
         time=quartiles[1],
         quartiles=quartiles,
         success_probability=success,
-        **shaped(problem.m, problem.k, hidden_variance=whole.covariance),
-        stderr=shaped(problem.m, problem.k, **errors) | more,
+        **shaped(m, k, hidden_variance=padded(whole.covariance, steps)),
+        stderr=shaped(m, k, **{name: padded(error, steps) for name, error in errors.items()}) | more,
     )
+
+
+def _roots(covariance: np.ndarray) -> np.ndarray:
+    """Lower triangular roots of covariances (T + 1, n, n), which move with t as little as they can."""
+    size = np.einsum("tii->t", covariance)[:, None, None]
+    return np.linalg.cholesky(covariance + 1e-12 * size * np.eye(covariance.shape[1]))
 
 
 def _step(time: float) -> float | None:
@@ -144,18 +178,17 @@ def _step(time: float) -> float | None:
 
 
 def _by_quantiles(
-    stage: _Stage, numerics: Numerics, paths: int, progress: Progress | None
+    stage: _Stage, numerics: Numerics, progress: Progress | None
 ) -> tuple[list[float | None], float, dict[str, object]]:
-    """|x| at its quartiles; the success probability by bisection in the quantile."""
-    deviation = math.sqrt(float(stage.escape.covariance[stage.t1, 0, 0]))
+    """|w| at its quartiles; the success probability by bisection in the quantile."""
+    paths = min(numerics.paths, _PATHS)
     replicas = min(numerics.replicas, _REPLICAS)
     done, total = 0, 3 * replicas + _BISECTIONS
 
     def time(level: float, replica: int) -> float:
         nonlocal done
-        found = stage.crossing(
-            np.array([deviation * float(ndtri(0.5 + 0.5 * level))]), numerics.seed + 1000 * replica, paths
-        )
+        w = np.array([float(ndtri(0.5 + 0.5 * level))])
+        found = stage.crossing(w, numerics.seed + 1000 * replica, paths)
         done += 1
         if progress:
             progress("nonlinear stage", min(done, total), total)
@@ -164,7 +197,7 @@ def _by_quantiles(
     times = np.array([[time(level, i) for i in range(replicas)] for level in (0.25, 0.5, 0.75)])
     middle = np.median(times, axis=1)
     spread = [float(np.std(t, ddof=1) / math.sqrt(replicas)) if np.all(np.isfinite(t)) else math.nan for t in times]
-    # A larger |x| learns earlier: find the smallest quantile that learns in time.
+    # A larger |w| learns earlier: find the smallest quantile that learns in time.
     low, high = 0.0, 1.0
     for level, t in zip((0.25, 0.5, 0.75), middle, strict=True):
         if math.isfinite(t):
@@ -182,18 +215,27 @@ def _by_quantiles(
 
 
 def _by_draws(
-    stage: _Stage, numerics: Numerics, paths: int, progress: Progress | None
+    stage: _Stage, numerics: Numerics, progress: Progress | None
 ) -> tuple[list[float | None], float, dict[str, object]]:
-    """Several neurons or directions: x is drawn."""
-    covariance = stage.escape.covariance[stage.t1]
-    root = np.linalg.cholesky(covariance + 1e-12 * np.trace(covariance) * np.eye(len(covariance)))
-    draws = np.random.default_rng([numerics.seed, 99]).standard_normal((_DRAWS, len(covariance))) @ root.T
+    """Several neurons or directions: w is drawn, from a scrambled Sobol sequence."""
+    points = qmc.Sobol(stage.freedoms, rng=np.random.default_rng([numerics.seed, 99])).random(_DRAWS)
+    paths = min(numerics.paths, _PATHS_OF_DRAWS)
     times = []
-    for i, x in enumerate(draws):
-        times.append(stage.crossing(x, numerics.seed + 1000 * (i % _REPLICAS), paths))
+    for i, w in enumerate(ndtri(np.clip(points, 1e-12, 1.0 - 1e-12))):
+        times.append(stage.crossing(w, numerics.seed + 1000 * (i % _REPLICAS), paths))
         if progress:
             progress("nonlinear stage", i + 1, _DRAWS)
     ordered = np.array(times)
     quartiles = [_step(t) for t in np.quantile(ordered, [0.75, 0.5, 0.25], method="nearest")]
     success = float(np.mean(np.isfinite(ordered)))
-    return quartiles, success, {"success_probability": math.sqrt(success * (1 - success) / _DRAWS)}
+    # Of independent draws: those of a Sobol sequence are more even.
+    errors = [_quantile_error(ordered, level) for level in (0.75, 0.5, 0.25)]
+    told = {"success_probability": math.sqrt(success * (1 - success) / _DRAWS), "quartiles": errors, "time": errors[1]}
+    return quartiles, success, told
+
+
+def _quantile_error(values: np.ndarray, level: float) -> float:
+    """Half the distance between the order statistics one binomial deviation to either side."""
+    width = math.sqrt(level * (1.0 - level) / values.size)
+    low, high = np.quantile(values, [max(level - width, 0.0), min(level + width, 1.0)], method="nearest")
+    return 0.5 * float(high - low) if np.isfinite(high) else math.nan
