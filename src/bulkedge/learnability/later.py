@@ -29,7 +29,7 @@ import numpy as np
 
 from bulkedge.dynamics import dmft
 from bulkedge.foundation.answers import Threshold
-from bulkedge.foundation.checks import integer, number
+from bulkedge.foundation.checks import choice, integer, number
 from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.numerics import DEFAULT, Numerics
 from bulkedge.foundation.result import Result
@@ -55,9 +55,9 @@ class LaterThreshold(Threshold):
 
     learned: directions taken as learned. overlap: (m, k), of the weights at the start. easy: directions that have a
     first-order signal, now that these are known. hard: those that remain hidden. directions: those of the outlier at
-    `delta`, several where they appear together. delta_alg: of the best efficient algorithm that knows the same.
-    pull, pull_stderr: the length, for the neuron that feels it most, of E[F s]/eta over the `easy` directions that the
-    weights do not have yet: the part of descent's first step along them.
+    `delta`, several where they appear together, and neuron: whose block has it. delta_alg: of the best efficient
+    algorithm that knows the same. pull, pull_stderr: the length, for the neuron that feels it most, of E[F s]/eta over
+    the `easy` directions that the weights do not have yet: the part of descent's first step along them.
     """
 
     learned: list[list[float]]
@@ -65,6 +65,7 @@ class LaterThreshold(Threshold):
     easy: list[list[float]]
     hard: list[list[float]]
     directions: list[list[float]] = field(default_factory=list)
+    neuron: int | None = None
     pull: float | None = None
     pull_stderr: float | None = None
 
@@ -117,38 +118,46 @@ def later_thresholds(
     problem: Problem,
     *,
     cosine: float = 0.5,
+    holders: str = "one",
     time: int = 0,
     numerics: Numerics = DEFAULT,
     progress: Progress | None = None,
 ) -> LaterThresholds:
-    """Thresholds stage by stage, each with the directions of the stages before learned by every neuron.
+    """Thresholds stage by stage, each with the directions of the stages before learned.
 
-    cosine: the length of theta_j(0) within the learned directions, equally along each (see `later_threshold`, which
-    takes any overlap). time: steps of descent after that. Ends where nothing hard remains, or where a stage has no
-    threshold.
+    cosine: the length of theta_j(0) within the directions that neuron j has learned, equally along each. holders:
+    "one", a direction is learned by the neuron whose block shows it first; or "all". time: steps of descent after that.
+    Ends where nothing hard remains, or where a stage has no threshold. `later_threshold` takes any overlap.
     """
-    stages = list(_chain(problem, cosine, time, numerics, progress))
+    choice("holders", holders, ("one", "all"))
+    stages = list(_chain(problem, cosine, holders, time, numerics, progress))
     found = [[s.delta, s.directions.T.tolist()] for s in algorithmic.staircase(problem.link)]
-    order = {Status.CONVERGED: 0}
     return LaterThresholds(
         stages=stages,
         staircase=found,
-        status=max((s.status for s in stages), key=lambda s: order.get(s, 1)),
+        status=next((s.status for s in stages if s.status is not Status.CONVERGED), Status.CONVERGED),
         warnings=list(dict.fromkeys(w for s in stages for w in s.warnings)),
         problem=problem.to_dict(),
     )
 
 
 def _chain(
-    problem: Problem, cosine: float, time: int, numerics: Numerics, progress: Progress | None
+    problem: Problem, cosine: float, holders: str, time: int, numerics: Numerics, progress: Progress | None
 ) -> Iterator[LaterThreshold]:
+    length = _cosine(cosine)
+    held: list[list[list[float]]] = [[] for _ in range(problem.m)]
     learned: list[list[float]] = []
     while True:
-        stage = later_threshold(problem, learned, cosine=cosine, time=time, numerics=numerics, progress=progress)
-        yield stage
+        rows = [np.sum(own, axis=0) / math.sqrt(len(own)) if own else np.zeros(problem.k) for own in held]
+        overlap = length * np.array(rows)
+        stage = later_threshold(problem, learned, overlap=overlap, time=time, numerics=numerics, progress=progress)
+        if stage.easy or stage.hard:
+            yield stage
         if not stage.directions:
             return
         learned = learned + stage.directions
+        for j in range(problem.m) if holders == "all" else [stage.neuron or 0]:
+            held[j] = held[j] + stage.directions
 
 
 def later_threshold(
@@ -204,7 +213,7 @@ def later_threshold(
     if not known.learned.shape[1] and not np.any(start):
         # Nothing is learned: the same question as `threshold`, which may have an exact answer.
         base = threshold(problem, t, numerics=numerics, progress=progress)
-        fields = {name: base[name] for name in Threshold.__dataclass_fields__ if name not in common}
+        fields = {name: base[name] for name in base if name not in common}
     else:
         found = [_neuron(problem, j, t, numerics, known.hard, draw, progress) for j in range(m)]
         fields = _fields(found) | {"delta_alg": algorithmic.stage_after(link, known.both).delta}
@@ -212,9 +221,10 @@ def later_threshold(
     if answer.delta is None:
         return answer
     neuron = answer.neurons.index(answer.delta) if answer.neurons else 0
-    shown = _shown(draw(answer.delta, numerics), answer.delta, neuron, known.hard)
+    turns = _turns(link, start, known.hard)
+    shown = _shown(draw(answer.delta, numerics), answer.delta, neuron, known.hard, turns)
     efficiency = answer.delta_alg / answer.delta if answer.delta_alg else None
-    return replace(answer, directions=shown.T.tolist(), efficiency=efficiency)
+    return replace(answer, directions=shown.T.tolist(), neuron=neuron, efficiency=efficiency)
 
 
 def _fields(found: list[Found]) -> dict[str, Any]:
@@ -253,13 +263,17 @@ def _basis(learned: Any, k: int) -> np.ndarray:
     return classes.tidy(np.linalg.qr(rows.T)[0])
 
 
+def _cosine(value: Any) -> float:
+    c = number("cosine", value)
+    if not 0 <= c < 1:
+        raise BadInput("cosine", f"must be at least 0 and below 1, not {c:g}")
+    return c
+
+
 def _start(problem: Problem, known: Known, cosine: float, overlap: Any) -> np.ndarray:
     """The planted overlap, (m, k)."""
     if overlap is None:
-        c, count = number("cosine", cosine), known.learned.shape[1]
-        if not 0 <= c < 1:
-            raise BadInput("cosine", f"must be at least 0 and below 1, not {c:g}")
-        row = c * known.learned.sum(axis=1) / math.sqrt(max(count, 1))
+        row = _cosine(cosine) * known.learned.sum(axis=1) / math.sqrt(max(known.learned.shape[1], 1))
         return np.tile(row, (problem.m, 1))
     try:
         given = np.asarray(overlap, float).reshape(problem.m, problem.k)
@@ -324,17 +338,32 @@ def _neuron(
     return Found(found, error, edge.value, method, None, Status.CONVERGED, warnings, dependence)
 
 
-def _shown(sample: laws.Sampled, delta: float, neuron: int, hidden: np.ndarray) -> np.ndarray:
-    """The directions (k, n) of the lowest eigenvalue of E[T (s s^T - I)] where the outlier begins, ties included."""
+def _shown(sample: laws.Sampled, delta: float, neuron: int, hidden: np.ndarray, turns: list[np.ndarray]) -> np.ndarray:
+    """The directions (k, n) of the lowest eigenvalue of E[T (s s^T - I)] where the outlier begins, ties included.
+
+    turns: (r, r), what the symmetries of link and weights do to s. The matrix is averaged over them, so that directions
+    which they decide come out exactly: one that is off by the sampling error would, once known, reveal the others.
+    """
     tensors = []
     for law in hidden_laws(sample, neuron, hidden):
         edge = bulk.left_edge(law, delta)
-        tensors.append(law.tensor(bulk.transform(law, outliers.search_end(law, delta, edge, negative=True))))
-    mean = np.mean(tensors, axis=0)
-    value, vector = np.linalg.eigh(mean)
+        one = law.tensor(bulk.transform(law, outliers.search_end(law, delta, edge, negative=True)))
+        tensors.append(np.mean([g.T @ one @ g for g in turns], axis=0))
+    value, vector = np.linalg.eigh(np.mean(tensors, axis=0))
     spread = np.std([np.diag(vector.T @ one @ vector) for one in tensors], axis=0, ddof=1) / math.sqrt(len(tensors))
     gap = np.maximum(_TIED * abs(value[0]), _SIGMAS * np.hypot(spread, spread[0]))
+    gap[0] = 0.0
     return classes.tidy(hidden @ vector[:, value - value[0] <= gap])
+
+
+def _turns(link: Target, start: np.ndarray, hidden: np.ndarray) -> list[np.ndarray]:
+    """Symmetries of the link that leave the overlap of the weights alone, as they act on the hidden coordinates."""
+    found = []
+    for g in classes.symmetries(link):
+        turn = hidden.T @ g @ hidden
+        if np.allclose(start @ g, start) and np.allclose(turn @ turn.T, np.eye(len(turn))):
+            found.append(turn)
+    return found
 
 
 def _pull(problem: Problem, known: Known, start: np.ndarray, numerics: Numerics) -> tuple[float | None, float | None]:
