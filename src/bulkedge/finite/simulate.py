@@ -12,7 +12,7 @@ from bulkedge.finite.choice import choose
 from bulkedge.finite.runs import Plan, Run, gather, measure
 from bulkedge.finite.test_loss import TestLoss
 from bulkedge.foundation.answers import Simulation
-from bulkedge.foundation.checks import choice, integer, positive
+from bulkedge.foundation.checks import choice, instance, integer, positive
 from bulkedge.foundation.errors import BadInput
 from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem
@@ -62,6 +62,7 @@ def simulate(
         holds NaN from its `diverged_at` on, and so do the means.
     """
     began = clock.perf_counter()
+    instance("problem", problem, Problem)
     n, d = sizes(delta, samples, dimension, problem.k)
     steps = integer("steps", steps, low=0, high=10**7)
     runs = integer("seeds", seeds, low=1, high=10**6)

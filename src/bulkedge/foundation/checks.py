@@ -54,6 +54,12 @@ def choice(argument: str, value: Any, options: tuple[str, ...]) -> str:
     return value
 
 
+def instance(argument: str, value: Any, kind: type) -> None:
+    """An object of that class of this package."""
+    if not isinstance(value, kind):
+        raise BadInput(argument, f"must be a bulkedge.{kind.__name__}, not of type {type(value).__name__}")
+
+
 def hashable(argument: str, value: Any) -> Any:
     """A value that can be a key, as functions are."""
     try:

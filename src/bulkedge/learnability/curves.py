@@ -13,6 +13,7 @@ from bulkedge.foundation.arrays import over_arrays
 from bulkedge.foundation.checks import integer, positive
 from bulkedge.foundation.numerics import DEFAULT, Numerics
 from bulkedge.foundation.status import Status
+from bulkedge.learnability.room import asked, require_room
 from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem
 
@@ -33,7 +34,9 @@ def trajectory(
 
     Averages over independent replicas of the DMFT. hidden_variance: v(t) = d E[overlap^2] along hard directions.
     """
+    asked(problem, numerics)
     delta, steps = positive("delta", delta), integer("steps", steps, low=0, high=MOST_STEPS)
+    require_room(problem, steps, numerics, kept=False)
     runs: list[dmft.Run] = []
     escapes: list[escape.Escape] = []
     hard = directions(problem.link).hard.shape[1]

@@ -18,6 +18,7 @@ from bulkedge.foundation.status import Status
 from bulkedge.learnability import laws
 from bulkedge.learnability.floor import bounded_below
 from bulkedge.learnability.others import MOST_PATHS, block_outliers
+from bulkedge.learnability.room import asked
 from bulkedge.models.problem import Problem
 from bulkedge.spectra import bulk
 from bulkedge.spectra import outliers as spikes
@@ -46,6 +47,7 @@ def spectrum(
     hessian: "block", one spectrum a neuron (in `blocks` where there are several), or "full", the md x md matrix.
     points: of the density. Outliers carry overlap2, their kind and the probability that they exist.
     """
+    asked(problem, numerics)
     delta, t = positive("delta", delta), integer("time", time, low=0, high=10_000)
     choice("hessian", hessian, ("block", "full"))
     points = integer("points", points, low=16, high=100_000)
@@ -100,7 +102,8 @@ def _block(
             empty: dict[str, Any] = {"x": [], "y": []}
             nothing = {"edge": math.nan, "right_edge": math.nan, "atom": math.nan, "outliers": [], "density": empty}
             warnings.append(f"The dynamics diverges at step {sample.diverged_at}.")
-            return Spectrum(**common, **nothing, status=Status.DIVERGED, warnings=warnings)
+            at = sample.diverged_at
+            return Spectrum(**common, **nothing, status=Status.DIVERGED, diverged_at=at, warnings=warnings)
         replicas = sample.laws(j)
         law = pooled(replicas)
     limits = limiting_spectrum(replicas, law, delta, points, warnings)

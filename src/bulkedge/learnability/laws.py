@@ -18,6 +18,7 @@ from bulkedge.dynamics import dmft
 from bulkedge.foundation.numerics import Numerics
 from bulkedge.gaussian import quadrature
 from bulkedge.learnability.labels import MOST_NODES, label_law
+from bulkedge.learnability.room import require_room
 from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem
 from bulkedge.spectra.law import WeightLaw
@@ -48,6 +49,7 @@ def sampled(problem: Problem, delta: float, time: int, numerics: Numerics) -> Sa
     """
     key = (problem, delta, numerics)
     if key not in _LAST or _LAST[key].time < time:
+        require_room(problem, time, numerics, kept=True)
         # One entry only: the samples of all replicas may be large.
         _LAST.clear()
         _LAST[key] = Sampled(

@@ -18,14 +18,15 @@ from bulkedge.foundation.status import Status
 from bulkedge.learnability import laws, windows
 from bulkedge.learnability.algorithmic import hard_threshold
 from bulkedge.learnability.floor import bounded_below, never_negative
+from bulkedge.learnability.room import asked
 from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem
 from bulkedge.spectra import bulk
 from bulkedge.spectra.law import WeightLaw, pooled
 
 Progress = Callable[[str, int, int], None]
-_SCAN = np.geomspace(0.1, 200.0, 31)
-_BEYOND = np.array([500.0, 2e3, 1e4, 1e5])
+SCAN = np.geomspace(0.1, 200.0, 31)
+BEYOND = np.array([500.0, 2e3, 1e4, 1e5])
 _SHARE = 0.05
 
 
@@ -49,6 +50,7 @@ def threshold(
     >>> round(be.threshold(be.Problem("2*(abs(z) > 0.6744897501960817)", "gelu")).delta, 4)
     5.1062
     """
+    asked(problem, numerics)
     choice("hessian", hessian, ("block", "full"))
     if time == math.inf:
         from bulkedge.learnability.late import late_threshold
@@ -87,6 +89,7 @@ class Found:
     status: Status
     warnings: tuple[str, ...]
     dependence: list[list[float | None]]
+    diverged_at: int | None = None
 
 
 def _answer(problem: Problem, found: list[Found], common: dict[str, Any]) -> Threshold:
@@ -116,6 +119,7 @@ def _answer(problem: Problem, found: list[Found], common: dict[str, Any]) -> Thr
         residual=one.residual,
         neurons=lows if len(lows) > 1 else None,
         dependence=one.dependence,
+        diverged_at=one.diverged_at,
         status=one.status,
         warnings=list(dict.fromkeys([*kink, *(w for f in found for w in f.warnings), *remarks])),
         **common,
@@ -160,7 +164,7 @@ def _by_quadrature(problem: Problem, j: int, law: WeightLaw, rtol: float) -> Fou
     residual = abs(coarse[0][0] / low - 1.0) if coarse else math.inf
     edge = bulk.left_edge(law, low)
     status = Status.CONVERGED if residual < max(1e-3, rtol) else Status.NOT_CONVERGED
-    warnings = _thin(edge)
+    warnings = thin(edge)
     if residual > rtol:
         warnings += (f"Two quadratures differ by {residual:.1e} of the threshold, more than rtol = {rtol:.1e}.",)
     # What a coarser rule changes is counted as an error only where it exceeds the accuracy asked for.
@@ -168,7 +172,7 @@ def _by_quadrature(problem: Problem, j: int, law: WeightLaw, rtol: float) -> Fou
     return Found(found, stderr, edge.value, "quadrature", residual, status, warnings, [])
 
 
-def _thin(edge: Any) -> tuple[str, ...]:
+def thin(edge: Any) -> tuple[str, ...]:
     if not edge.thin:
         return ()
     return (
@@ -186,7 +190,7 @@ def _by_samples(problem: Problem, j: int, numerics: Numerics, bounded: bool, pro
             progress("replicas at t = 0", i + 1, numerics.replicas)
     method = f"Monte Carlo, {numerics.paths} samples x {numerics.replicas}"
     dependence = [] if bounded else dependence_on_samples(problem, j, numerics)
-    warnings = () if bounded else (_trap(dependence, numerics),)
+    warnings = () if bounded else (trap(dependence, numerics),)
     if sum(bool(w) for w in each) * 2 < len(each):
         return replace(_none(method, None, warnings), dependence=dependence)
     starts = np.array([w[0][0] for w in each if w])
@@ -206,12 +210,12 @@ def _by_samples(problem: Problem, j: int, numerics: Numerics, bounded: bool, pro
         method,
         None,
         Status.CONVERGED,
-        (*warnings, *_heavy(edge)),
+        (*warnings, *heavy(edge)),
         dependence,
     )
 
 
-def _heavy(edge: Any) -> tuple[str, ...]:
+def heavy(edge: Any) -> tuple[str, ...]:
     if edge.share < _SHARE:
         return ()
     return (f"A single sample carries {edge.share:.0%} of what decides the edge: more paths would move it.",)
@@ -229,7 +233,7 @@ def dependence_on_samples(problem: Problem, j: int, numerics: Numerics) -> list[
     return rows
 
 
-def _trap(dependence: list[list[float | None]], numerics: Numerics) -> str:
+def trap(dependence: list[list[float | None]], numerics: Numerics) -> str:
     rows = ", ".join(
         f"{int(n or 0)}: " + ("none" if d is None or e is None else f"{d:.3g}({e:.1g})") for n, d, e in dependence
     )
@@ -255,19 +259,24 @@ def moving(
     search: Search,
     dependence: list[list[float | None]],
     progress: Progress | None,
+    draw: Callable[[float, Numerics], laws.Sampled] | None = None,
 ) -> Found:
-    """Windows where the law of the weights depends on delta through the dynamics."""
+    """Windows where the law of the weights depends on delta through the dynamics.
+
+    draw: replicas of the dynamics at a delta; those that start without any overlap by default.
+    """
+    draw = draw or (lambda delta, choice: laws.sampled(problem, delta, t, choice))
     few = replace(numerics, paths=min(numerics.paths, 8192), replicas=2)
-    lost: list[float] = []
+    lost: dict[float, int] = {}
 
     def margins(delta: float, choice: Numerics) -> np.ndarray:
-        sample = laws.sampled(problem, delta, t, choice)
+        sample = draw(delta, choice)
         if sample.diverged_at is not None:
-            lost.append(delta)
+            lost[delta] = sample.diverged_at
             return np.ones(choice.replicas)
         return np.array(search.margins(sample, delta))
 
-    total = _SCAN.size + _BEYOND.size
+    total = SCAN.size + BEYOND.size
     seen: dict[float, float] = {}
 
     def scan(u: float) -> float:
@@ -277,18 +286,25 @@ def moving(
                 progress(f"delta tried at t = {t}", min(len(seen), total), total)
         return seen[u]
 
-    rough = windows.intervals(scan, np.log(np.concatenate([_SCAN, _BEYOND])))
+    rough = windows.intervals(scan, np.log(np.concatenate([SCAN, BEYOND])))
     method = f"DMFT, {numerics.paths} paths x {numerics.replicas}"
-    warnings: tuple[str, ...] = (_trap(dependence, numerics),) if dependence else ()
+    warnings: tuple[str, ...] = (trap(dependence, numerics),) if dependence else ()
     if lost:
         warnings += (f"The dynamics diverges at delta up to {max(lost):.3g}: no outlier is counted there.",)
+    if len(lost) == len(seen):
+        return replace(
+            _none(method, None, warnings),
+            dependence=dependence,
+            status=Status.DIVERGED,
+            diverged_at=min(lost.values()),
+        )
     if not rough:
         return replace(_none(method, None, warnings), dependence=dependence)
     found: list[windows.Window] = []
     errors: list[float] = []
     for i, (a, b) in enumerate(rough):
-        first = _refine(lambda d: margins(d, numerics), a) if a > math.log(_SCAN[0]) else (windows.LOW, 0.0)
-        last = (math.inf, 0.0) if b >= math.log(_BEYOND[-1]) else _refine(lambda d: margins(d, numerics), b)
+        first = _refine(lambda d: margins(d, numerics), a) if a > math.log(SCAN[0]) else (windows.LOW, 0.0)
+        last = (math.inf, 0.0) if b >= math.log(BEYOND[-1]) else _refine(lambda d: margins(d, numerics), b)
         if first is None or last is None:
             warnings += (
                 f"A window near delta {math.exp(a):.3g} to {math.exp(b):.3g}, seen with few paths, is not confirmed.",
@@ -301,9 +317,9 @@ def moving(
     if not found:
         return replace(_none(method, None, warnings), dependence=dependence)
     low, stderr = found[0][0], errors[0]
-    sample = laws.sampled(problem, low, t, numerics)
+    sample = draw(low, numerics)
     edge = search.edge(sample, low) if sample.diverged_at is None else None
-    extra = () if edge is None else (*_thin(edge), *_heavy(edge))
+    extra = () if edge is None else (*thin(edge), *heavy(edge))
     return Found(
         found,
         stderr,

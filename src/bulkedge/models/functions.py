@@ -185,4 +185,5 @@ def derivative_jump(f: Callable[[Any], Any], order: int, reach: float = 8.0) -> 
         jump = np.nan_to_num(np.abs(vr - vl), nan=np.inf)
         worst = int(np.argmax(jump))
         scale = 1.0 + float(np.nanmax(np.abs(vl)))
-        return float(left[worst]) if jump[worst] > 1e-5 * scale else None
+        # Rounded to what bisection resolves; + 0.0 for a zero without a sign.
+        return round(float(left[worst]), 7) + 0.0 if jump[worst] > 1e-5 * scale else None
