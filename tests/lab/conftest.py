@@ -8,12 +8,13 @@ import pytest
 HERE = str(Path(__file__).parent)
 
 
-@pytest.fixture
-def tiny(monkeypatch):
+@pytest.fixture(scope="module")
+def tiny():
     """The module of small phenomena, under a name that other processes can import too."""
-    monkeypatch.syspath_prepend(HERE)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep))
-    return sys.modules.get("tiny") or importlib.import_module("tiny")
+    with pytest.MonkeyPatch.context() as changes:
+        changes.syspath_prepend(HERE)
+        changes.setenv("PYTHONPATH", os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep))
+        yield sys.modules.get("tiny") or importlib.import_module("tiny")
 
 
 @pytest.fixture

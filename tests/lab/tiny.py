@@ -1,6 +1,7 @@
 """Small phenomena for the tests of the laboratory; workers import this module by its name."""
 
 import os
+import resource
 import signal
 import time
 from pathlib import Path
@@ -99,6 +100,12 @@ def troubled(number, how, folder, seconds, seed):
         raise ValueError("two is odd")
     if number == 2 and how == "memory":
         raise MemoryError("no room for two")
+    if number == 2 and how == "really memory":
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, resource.RLIM_INFINITY))
+        try:
+            np.ones(1 << 40)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     if number == 2 and how == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
     if number == 2 and how == "dies once" and len((Path(folder) / f"{number}-{seed}").read_text()) < 2:
@@ -136,3 +143,31 @@ def fill(store, knobs):
     from bulkedge.lab import run
 
     run(TROUBLED, store=store, **knobs)
+
+
+# --- what a worker is asked ---
+
+
+def environment():
+    """The variables about threads, and how many of them array programs really use."""
+    import jax
+    import threadpoolctl
+
+    jax.numpy.ones((64, 64)) @ jax.numpy.ones((64, 64))
+    used = max((pool["num_threads"] for pool in threadpoolctl.threadpool_info()), default=1)
+    return {**os.environ, "threads": str(used), "pid": str(os.getpid())}
+
+
+def meet(folder, name, count):
+    """Wait until `count` processes are here."""
+    (Path(folder) / name).write_text("")
+    deadline = time.monotonic() + 60
+    while len(list(Path(folder).iterdir())) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(0.01)
+    return os.getpid()
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)

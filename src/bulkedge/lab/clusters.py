@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from bulkedge.foundation.errors import BadInput
 from bulkedge.lab.engines import Engine
 from bulkedge.lab.pool import WorkerDied, thread_variables
 from bulkedge.lab.record import Task
+from bulkedge.lab.work import call_packed
 
 DEATHS = 2
 """Workers of Dask's that may die with a unit before it counts as failed; they are replaced, and it is done again."""
@@ -39,11 +41,16 @@ class DaskEngine(Engine):
     def __init__(self, client: Any, workers: int) -> None:
         super().__init__(client.get_executor(pure=False), workers, 2 * workers)
 
+    def submit_all(
+        self, function: Callable[..., Any], chunks: Sequence[list[Task]], folder: str | None
+    ) -> list[Future[Any]]:
+        return [self.executor.submit(call_packed, pickle.dumps((function, chunk, folder))) for chunk in chunks]
+
     def died(self, error: BaseException) -> bool:
         return isinstance(error, (_needed("distributed").KilledWorker, WorkerDied))
 
     def stop(self) -> None:
-        self.executor.shutdown(wait=False, cancel_futures=True)
+        self.executor.shutdown(wait=False)  # of Dask's: it cancels what it was given
 
 
 @contextlib.contextmanager

@@ -58,6 +58,25 @@ class Engine:
         self.executor.shutdown(wait=True, cancel_futures=True)
 
 
+class Borrowed(Engine):
+    """Of an executor of the caller's, who also ends it: what is given up here is only what was given to it here."""
+
+    def __init__(self, executor: Executor, workers: int) -> None:
+        super().__init__(executor, workers, 4 * workers)
+        self.given: list[Future[Any]] = []
+
+    def submit_all(
+        self, function: Callable[..., Any], chunks: Sequence[list[Task]], folder: str | None
+    ) -> list[Future[Any]]:
+        futures = super().submit_all(function, chunks, folder)
+        self.given = [f for f in self.given if not f.done()] + futures
+        return futures
+
+    def stop(self) -> None:
+        for future in self.given:
+            future.cancel()
+
+
 class Inline(Executor):
     """Does what it is given at once, in this thread."""
 
@@ -96,9 +115,9 @@ def start(engine: Any, workers: int | None, units: int, store: Path) -> Iterator
 
 
 def _given(engine: Any, workers: int | None) -> Engine:
-    """An executor of the caller's, who also ends it."""
+    """An executor or client of the caller's."""
     if isinstance(engine, Executor):
-        return Engine(engine, workers or cores(), 4 * (workers or cores()))
+        return Borrowed(engine, workers or cores())
     if type(engine).__module__.startswith("distributed."):
         from bulkedge.lab import clusters
 

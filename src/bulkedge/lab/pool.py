@@ -121,7 +121,7 @@ class _Worker:
             worked, value = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join(_GRACE)
-            if not self.ready:
+            if not self.ready and (self.process.exitcode or 0) >= 0:  # not killed: it cannot even begin
                 raise BadInput(
                     "engine",
                     'the processes do not start; a script that uses a pool needs `if __name__ == "__main__":` '

@@ -6,6 +6,7 @@ import datetime
 import functools
 import hashlib
 import inspect
+import pickle
 import socket
 import time
 import traceback
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from bulkedge.foundation.errors import BadInput
 from bulkedge.lab.record import Task, pack
 
 _PACKAGES = ("bulkedge", "jax", "numpy", "scipy")
@@ -64,6 +66,15 @@ def compute_all(tasks: Sequence[Task], folder: str | None = None) -> list[Report
             keep(store, report)
             reports.append(Report(task, report.seconds, report.error, made=report.made, stored=True))
     return reports
+
+
+def call_packed(message: bytes) -> list[Report]:
+    """Call what was pickled. As bytes, what cannot be loaded here is an error of this call and not of the transport."""
+    try:
+        function, *arguments = pickle.loads(message)
+    except (ImportError, AttributeError) as error:
+        raise BadInput("engine", f"a worker cannot load the work: {error}") from None
+    return function(*arguments)
 
 
 def keep(store: Any, report: Report) -> None:
