@@ -10,7 +10,7 @@ import numpy as np
 
 from bulkedge.finite import simulate
 from bulkedge.foundation.answers import Comparison, Simulation, Spectrum, Trajectory
-from bulkedge.foundation.checks import positive
+from bulkedge.foundation.checks import instance
 from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.numerics import DEFAULT, Numerics
 from bulkedge.foundation.status import Status
@@ -47,14 +47,13 @@ def compare(
     Student's quantile to four. Known finite-size effects are allowed for: the overlap v(t)/d a run has already grown,
     which moves losses and norms by as much, and at the edge the Tracy-Widom shift 1.2065 gamma d^(-2/3).
     """
+    instance("numerics", numerics, Numerics)
     if seeds == 1:
         raise BadInput("seeds", "must be at least 2: one run has no standard error to compare with")
-    if (delta is None) == (samples is None):
-        raise BadInput("delta", "give either delta (samples per dimension) or samples, and not both")
-    ratio = positive("delta", delta) if delta is not None else positive("samples", samples) / dimension
     measured = simulate(
         problem, delta, dimension, steps, seeds, seed, data, spectrum_times, eigenpairs, hessian, samples, progress
     )
+    ratio = measured.delta  # that of a whole number of samples
     predicted = trajectory(problem, ratio, steps, numerics=numerics, progress=progress)
     times = spectrum_times if isinstance(spectrum_times, Iterable) else [spectrum_times]
     spectra = [
@@ -66,7 +65,8 @@ def compare(
     verdicts = _judged(rows)
     word = overall([v.verdict for v in verdicts.values()])
     sentence = " ".join(v.sentence for v in verdicts.values() if v.verdict == word) or "Nothing could be compared."
-    diverged = Status.DIVERGED in (measured.status, predicted.status)
+    stops = [a.diverged_at for a in (predicted, measured, *spectra) if a.diverged_at is not None]
+    worst = next((a.status for a in (predicted, measured, *spectra) if not a.status.ok), Status.CONVERGED)
     return Comparison(
         delta=ratio,
         dimension=dimension,
@@ -77,7 +77,8 @@ def compare(
         trajectory=predicted,
         simulation=measured,
         spectra=spectra,
-        status=Status.DIVERGED if diverged else Status.CONVERGED,
+        status=Status.DIVERGED if stops else worst,
+        diverged_at=min(stops, default=None),
         warnings=list(
             dict.fromkeys([*predicted.warnings, *measured.warnings, *(w for s in spectra for w in s.warnings)])
         ),
