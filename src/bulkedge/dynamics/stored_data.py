@@ -65,11 +65,11 @@ class StoredData:
         return cls(problem, x, problem.labels(flat[:, : problem.k], noise), key)
 
     @classmethod
-    def of(cls, problem: Problem, samples: np.ndarray, labels: np.ndarray) -> StoredData:
-        """A training set of one's own: samples (n, d), labels (n,)."""
+    def of(cls, problem: Problem, samples: np.ndarray, labels: np.ndarray, key: tuple[int, ...] = (0,)) -> StoredData:
+        """A training set of one's own: samples (n, d), labels (n,). Overlaps are taken with its first k coordinates."""
         x, flat = _empty(*samples.shape)
         flat[...] = samples
-        return cls(problem, x, labels)
+        return cls(problem, x, labels, key)
 
     def matrix(self) -> np.ndarray:
         """X as one array (n, d), copied: for small problems."""

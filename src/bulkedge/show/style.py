@@ -132,7 +132,7 @@ def legend(figure: Figure, keys: dict[str, Any], columns: int = 6) -> None:
 def plain_log(axis: Any) -> None:
     """Ticks 1, 2, 5, 10, ... on a logarithmic axis, written as numbers; only powers of ten over many decades."""
     low, high = sorted(axis.get_view_interval())
-    steps = (1, 2, 5) if high / low < 300 else (1,)
+    steps = (1, 2, 5) if high / low < 100 else (1,)
     axis.set_major_locator(LogLocator(10, subs=steps))
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axis.set_minor_formatter(NullFormatter())
