@@ -32,3 +32,16 @@ def begun(tmp_path):
 
     Begun.folder.mkdir()
     return Begun()
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """The environment of a process in which a package of somebody else's declares its phenomena by entry points."""
+    about = tmp_path / "site" / "somebody_elses-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: somebody-elses\nVersion: 1.0\n")
+    names = {"tiny": "tiny:TINY", "troubled": "tiny:TROUBLED", "lost": "no_such_module:X", "phase-diagram": "tiny:TINY"}
+    lines = "".join(f"{name} = {place}\n" for name, place in names.items())
+    (about / "entry_points.txt").write_text(f"[bulkedge.phenomena]\n{lines}")
+    path = os.pathsep.join(filter(None, [HERE, str(about.parent), os.environ.get("PYTHONPATH", "")]))
+    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}

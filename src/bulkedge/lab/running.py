@@ -145,7 +145,8 @@ def _work(tasks: Sequence[Task], store: Store, engine: Any, workers: int | None,
                     watch(state)
         except KeyboardInterrupt:
             running.stop()
-            done = f"{state.done} of {state.total} units were finished and are kept in {str(store.path)!r}"
+            kept = sum(task.key in store for task in tasks)
+            done = f"{kept} of {len(tasks)} units were finished and are kept in {str(store.path)!r}"
             raise Stopped(f"stopped; {done}; the same command goes on from there") from None
         except BaseException:
             running.stop()
