@@ -72,6 +72,12 @@ def test_names_ignore_case_and_the_kind_of_dash():
     assert functions.activation("gelu") != functions.activation("relu")
 
 
+def test_a_difference_is_not_a_name():
+    assert float(functions.activation("-v")(2.0)) == -2.0
+    assert float(functions.activation("v-1")(3.0)) == 2.0
+    assert float(functions.loss("(y-f)^2")(1.0, 3.0)) == 4.0
+
+
 def test_callables_are_equal_if_they_are_the_same():
     f = lambda v: jnp.tanh(v) ** 2  # noqa: E731
     assert functions.activation(f) == functions.activation(f)

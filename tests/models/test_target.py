@@ -70,6 +70,12 @@ def test_equal_if_made_from_the_same_text():
     assert hash(target("z^2")) == hash(target("z^2"))
 
 
+def test_a_difference_is_not_a_name():
+    assert at(target("-z"), [2.0]) == -2.0
+    assert at(target("z-e"), [2.0], 0.5) == 1.5
+    assert at(target("z1-z2"), [2.0, 0.5]) == 1.5
+
+
 class Unhashable:
     __hash__ = None
 

@@ -87,6 +87,12 @@ _INSTEAD_OF_NODE = {
 _INSTEAD_OF_NAME = {"ln": "log", "atan": "arctan", "maximum": "max", "minimum": "min", "fabs": "abs", "sgn": "sign"}
 
 
+def is_name(text: str, variables: Sequence[str]) -> bool:
+    """Whether a text is meant as a name of a catalogue (phase-retrieval) and not as a difference (z-e)."""
+    parts = text.strip().replace("_", "-").split("-")
+    return all(part.isalnum() and part not in variables for part in parts)
+
+
 def parse(text: str, variables: Sequence[str], argument: str = "target") -> Expression:
     """Read ``text`` as an expression in ``variables``; BadInput names ``argument`` when it is not one."""
     reader = _Reader(tuple(variables), argument)
@@ -248,9 +254,10 @@ class _Reader:
         if not all(isinstance(child, Number) for child in children):
             return node
         try:
-            return self._bounded(constant(node))
+            value = constant(node)
         except (ArithmeticError, ValueError):  # exp(1000), log(0), sqrt(-1)
             self.refuse(f"the constant {_short(written(node))} is not a finite real number")
+        return self._bounded(value)
 
     def _bounded(self, value: float) -> Number:
         if not abs(value) <= MAX_CONSTANT:

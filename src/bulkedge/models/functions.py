@@ -18,7 +18,7 @@ import numpy as np
 
 from bulkedge.foundation.checks import hashable
 from bulkedge.foundation.errors import BadInput, unknown_name
-from bulkedge.models.expression import parse
+from bulkedge.models.expression import is_name, parse
 
 
 def _huber(y: Any, f: Any) -> Any:
@@ -74,7 +74,7 @@ def resolve(
         name = given.strip().lower().replace("_", "-")
         if name in catalogue:
             return ScalarFunction(name, catalogue[name], ("catalogue", argument, name))
-        if given.strip().replace("_", "").replace("-", "").isalnum() and given.strip() not in variables:
+        if is_name(given, variables):
             raise unknown_name(argument, given.strip(), catalogue)
         expression = parse(given, variables, argument)
         needed = {"f", "u"} if parameters == 2 else set(variables)

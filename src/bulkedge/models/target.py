@@ -13,7 +13,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 
 from bulkedge.foundation.checks import hashable, integer
 from bulkedge.foundation.errors import BadInput, unknown_name
-from bulkedge.models.expression import parse
+from bulkedge.models.expression import is_name, parse
 from bulkedge.models.functions import not_traceable
 
 CATALOGUE = {
@@ -76,7 +76,7 @@ def target(given: Any, latent_dim: int | None = None) -> Target:
 def _from_text(text: str, k: int | None) -> Target:
     name = text.strip().lower().replace("_", "-")
     source = CATALOGUE.get(name)
-    if source is None and name not in VARIABLES and name.replace("-", "").isalpha():
+    if source is None and is_name(name, VARIABLES) and name.replace("-", "").isalpha():
         raise unknown_name("target", text.strip(), CATALOGUE)
     expression = parse(source or text, VARIABLES, "target")
     numbered = sorted(int(n[1:]) for n in expression.names if n[0] == "z" and n != "z")
