@@ -169,7 +169,7 @@ PHENOMENON = Phenomenon(
         ),
         Knob("dimension", "integers", (48, 200), "dimensions", full=(48, 200, 400, 800), low=10),
         Knob("steps", "integer", 100, "of training", full=300, low=1),
-        Knob("seeds", "integer", 24, "runs at every point", full=60, low=1),
+        Knob("seeds", "integer", 20, "runs at every point", full=60, low=1),
     ),
     parts=(
         Part(

@@ -70,14 +70,14 @@ def _expanded(panel: Panel, dataset: xr.Dataset) -> Iterator[tuple[Panel, dict[s
 
 def _something(panel: Panel, where: Mapping[str, Any], dataset: xr.Dataset) -> bool:
     """Whether any of the panel's marks has anything to draw."""
-    marks = [mark for mark in panel.marks if mark.variable in dataset]
+    marks = [mark for mark in panel.marks if _there(mark, dataset)]
     return any(bool(np.isfinite(_selected(dataset, mark, where)[mark.variable]).any()) for mark in marks)
 
 
 def _chosen(panel: Panel, dataset: xr.Dataset) -> dict[str, Any]:
     """The values at which a panel's first mark is drawn, for its title."""
     mark = panel.marks[0]
-    if mark.variable not in dataset:
+    if not _there(mark, dataset):
         return {}
     there = dataset[[n for n in _names(mark) if n in dataset]]
     wanted = {axis: value for axis, value in (mark.where or {}).items() if axis in there.dims}
