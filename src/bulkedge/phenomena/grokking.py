@@ -21,14 +21,15 @@ TASKS = {
     "logistic": ("2*(abs(z) > 0.6744897501960817) - 1", "logistic"),
 }
 """{name: (target, loss)} with Hessian weights that are bounded."""
-_POINTS = 24
+_RATIO = 1.18
+"""Of one late time shown to the one before."""
 _LEARNED = 0.02
 """The limit of high dimension holds while v(t)/(d |theta|^2), the squared cosine a run has by then, is below this."""
 
 
 def followed(steps: int) -> np.ndarray:
     """Times to show: all early ones, then evenly in log t."""
-    later = np.geomspace(10, max(steps, 10), _POINTS).round().astype(int)
+    later = (10 * _RATIO ** np.arange(80)).round().astype(int)
     return np.array(sorted(t for t in {*range(10), *later.tolist(), steps} if t <= steps))
 
 
@@ -48,24 +49,23 @@ def curves(*, delta: float, dimension: int, steps: int, seed: int, **learner: An
 
 
 def early(*, delta: float, dimension: int, early: int, paths: int, replicas: int, **learner: Any) -> dict[str, Any]:
-    """The limit of high dimension, up to the step at which the overlap that noise grows at this d is no longer small.
+    """The limit of high dimension.
 
-    early_drift: of the losses, relative: what that overlap changes, and 1/d.
+    early_drift: of the losses, relative: what the overlap changes that noise grows at this d, and 1/d; NaN from when
+    that overlap is no longer small.
     """
     task = _training.problem(**learner)
     run = be.trajectory(task, delta, early, numerics=be.Numerics(paths=paths, replicas=replicas))
     if run.hidden_variance is None:
         raise ValueError("the target has no hard direction")
-    grown = run.hidden_variance / (dimension * run.norm2)
-    holds = np.flatnonzero(~(grown < _LEARNED))
     at = followed(early)
-    at = at[at < (holds[0] if holds.size else early + 1)]
+    grown = (run.hidden_variance / (dimension * run.norm2))[at]
     return {
         "early_train": run.train_loss[at],
         "early_train_stderr": run.stderr["train_loss"][at],
         "early_test": run.test_loss[at],
         "early_test_stderr": run.stderr["test_loss"][at],
-        "early_drift": 2.0 * grown[at] + 2.0 / dimension,
+        "early_drift": np.where(grown < _LEARNED, 2.0 * grown + 2.0 / dimension, np.nan),
         "time": at.astype(float),
     }
 
@@ -161,9 +161,9 @@ PHENOMENON = Phenomenon(
         Knob("step_size", "positive", 0.5, "eta"),
         Knob("delta", "positives", (5.0, 10.0, 15.0, 17.5, 50.0), "samples per dimension of the curves"),
         Knob("dimension", "integer", 600, "of the curves", full=5000, low=10),
-        Knob("steps", "integer", 150, "of the curves", full=400, low=1),
+        Knob("steps", "integer", 200, "of the curves", full=400, low=1),
         Knob("seeds", "integer", 12, "runs of each curve", full=12, low=1),
-        Knob("early", "integer", 20, "steps of the limit of high dimension", low=0),
+        Knob("early", "integer", 30, "steps of the limit of high dimension", low=0),
         Knob("paths", "integer", 65536, "of that limit", full=262144, low=64),
         Knob("replicas", "integer", 4, "of that limit", full=8, low=2),
         Knob("task", "texts", tuple(TASKS), "what the learning time is measured on", choices=tuple(TASKS)),
@@ -177,7 +177,7 @@ PHENOMENON = Phenomenon(
         ),
         Knob("scaling_delta", "positive", 20.0, "samples per dimension of the learning time"),
         Knob("scaling_steps", "integer", 150, "of the learning time", full=200, low=1),
-        Knob("scaling_seeds", "integer", 40, "runs at each of these dimensions", full=120, low=1),
+        Knob("scaling_seeds", "integer", 80, "runs at each of these dimensions", full=120, low=1),
     ),
     parts=(
         Part(
@@ -237,7 +237,6 @@ PHENOMENON = Phenomenon(
             each="delta",
             xscale="log",
             xlim=(0.9, None),
-            ylim=(0.0, None),
         ),
         Panel(
             "learning time",
