@@ -23,6 +23,10 @@ _PUBLIC = {
     "trajectory": "bulkedge.learnability",
     "learning_time": "bulkedge.learnability",
     "outliers": "bulkedge.learnability",
+    "subspaces": "bulkedge.learnability.subspaces",
+    "delta_alg": "bulkedge.learnability.algorithmic",
+    "delta_it": "bulkedge.learnability.information",
+    "exponents": "bulkedge.learnability.exponents",
     "sensitivity": "bulkedge.learnability.sensitivity",
     "design": "bulkedge.phenomena._design",
     "later_threshold": "bulkedge.learnability.later",
@@ -32,6 +36,10 @@ _PUBLIC = {
     "anisotropic_spectrum": "bulkedge.learnability.inputs",
     "simulate": "bulkedge.finite",
     "compare": "bulkedge.phenomena._comparison",
+    "preprocessing": "bulkedge.learnability.preprocessing",
+    "state_evolution": "bulkedge.learnability.state_evolution",
+    "spectral_method": "bulkedge.phenomena._spectral",
+    "amp": "bulkedge.phenomena._message_passing",
     "run": "bulkedge.lab",
 }
 

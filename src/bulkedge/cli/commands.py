@@ -17,7 +17,7 @@ _PROBLEM_NAMES = tuple(o.name for o in PROBLEM)
 _NETWORK_NAMES = ("activation", "width", "second_layer", "bias")
 _NUMERICS_NAMES = (*(o.name for o in NUMERICS), "seed")
 _OUTPUT_NAMES = ("json", "out", "quiet")
-PREDICTIONS = ("threshold", "spectrum", "trajectory", "learning_time")
+PREDICTIONS = ("threshold", "spectrum", "trajectory", "learning_time", "design", "sensitivity")
 
 
 def run(request: Request) -> int:
@@ -25,7 +25,7 @@ def run(request: Request) -> int:
     values, output = dict(request.values), {name: request.values.get(name) for name in _OUTPUT_NAMES}
     for name in _OUTPUT_NAMES:
         values.pop(name, None)
-    problem = read_problem(values)
+    problem = read_problem(values) if _takes_network(request) else read_target(values)
     calls = list_calls(request, values)
     from bulkedge.cli.progress import progress
 
@@ -42,6 +42,17 @@ def read_problem(values: dict[str, Any]) -> Any:
     given = {name: values.pop(name) for name in _PROBLEM_NAMES if name in values}
     network = {name: given.pop(name) for name in _NETWORK_NAMES if name in given}
     return bulkedge.Problem(network=bulkedge.Network(**network), **given)
+
+
+def _takes_network(request: Request) -> bool:
+    return any(o.name in _NETWORK_NAMES for o in request.command.options)
+
+
+def read_target(values: dict[str, Any]) -> Any:
+    """The target of the given options, which are taken out of `values`."""
+    from bulkedge.models.target import target
+
+    return target(values.pop("target"), values.pop("latent_dim", None))
 
 
 def list_calls(request: Request, values: dict[str, Any]) -> list[dict[str, Any]]:

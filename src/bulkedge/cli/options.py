@@ -86,6 +86,14 @@ def page_file(name: str, given: str) -> str:
     return given
 
 
+def yes_or_no(name: str, given: str) -> bool:
+    """Yes or no, as a word."""
+    words = {"yes": True, "true": True, "no": False, "false": False}
+    if given.strip().lower() not in words:
+        raise BadInput(name, f"must be yes or no, not {given[:40]!r}")
+    return words[given.strip().lower()]
+
+
 # --- options and commands -------------------------------------------------------------------------------------------
 
 
@@ -135,6 +143,7 @@ PROBLEM = (
     Option("--batch", number, "P", "probability that a sample takes part in a step (1)"),
     Option("--latent-dim", whole, "K", "number of directions, where the target does not say"),
 )
+TARGET = tuple(o for o in PROBLEM if o.name in ("target", "latent_dim"))
 DELTA = Option("--delta", positive_numbers, "D,..", "samples per dimension; a list gives several answers")
 TIME = Option("--time", times, "T,..", "steps of training before the Hessian is looked at; a list, several answers (0)")
 STEPS = Option("--steps", whole, "T", "steps of training")
@@ -156,6 +165,20 @@ MEASUREMENT = (
     Option("--spectrum-times", times, "T,..", "steps at which the lowest eigenpairs are measured"),
     Option("--eigenpairs", whole, "N", "how many of them (4)"),
     HESSIAN,
+)
+VARYING = (
+    Option("--over", text, "NAME,..", "what varies, with bounds where wanted: second_layer=0.1:5,bias,loss_scale"),
+    Option(
+        "--activation-family", text, "EXPR", 'an activation with parameters named in --over: "gelu(v) + c*tanh(v)"'
+    ),
+    Option("--loss-family", text, "EXPR", 'a loss with parameters named in --over: "sqrt(c^2 + (f-y)^2)"'),
+)
+PROOF = (
+    Option("--verify", yes_or_no, "yes|no", "train the winner against the default at the same delta (yes)"),
+    Option("--delta", number, "D", "where to train them (where the predicted difference is largest)"),
+    Option("--dimension", whole, "D", "of that training (200)"),
+    Option("--steps", whole, "T", "of that training (100)"),
+    Option("--seeds", whole, "N", "networks of each kind (200)"),
 )
 JSON = Option("--json", None, "", "print one JSON object and nothing else")
 QUIET = Option("--quiet", None, "", "no progress on standard error")
@@ -220,6 +243,36 @@ COMMANDS = {
             required=("delta",),
         ),
         Command(
+            "design",
+            "design",
+            "the network of a family that needs the least data, and whether training confirms it",
+            (*PROBLEM, *VARYING, *PROOF, *NUMERICS, SEED, *OUTPUT),
+            (
+                'design --target "z^2" --loss pseudo-huber --over c=0:1 --activation-family "gelu(v) + c*v^2"',
+                f"design {_INDICATOR} --over second_layer,bias --verify no --json",
+            ),
+            required=("over",),
+        ),
+        Command(
+            "sensitivity",
+            "sensitivity",
+            "gradient of the threshold in the network's continuous choices",
+            (
+                *PROBLEM,
+                *VARYING,
+                Option("--time", whole, "T", "steps of training before the Hessian is looked at (0)"),
+                *NUMERICS,
+                SEED,
+                JSON,
+                QUIET,
+            ),
+            (
+                f"sensitivity {_INDICATOR} --over second_layer,bias",
+                f"sensitivity {_INDICATOR} --over step_size,bias --time 1 --json",
+            ),
+            required=("over",),
+        ),
+        Command(
             "learning-time",
             "learning_time",
             "how many steps it takes to find the features at a finite dimension",
@@ -254,6 +307,46 @@ COMMANDS = {
             ),
             several=("delta",),
             one_of=("delta", "samples"),
+        ),
+        Command(
+            "subspaces",
+            "subspaces",
+            "which directions of a target are easy, which hard, and what reveals which",
+            (*TARGET, JSON, QUIET),
+            (
+                'subspaces --target "z1 + z1*z2*z3"',
+                'subspaces --target "max(z1,z2)" --json',
+            ),
+        ),
+        Command(
+            "delta-alg",
+            "delta_alg",
+            "samples per dimension that the best efficient algorithm needs for the hard directions",
+            (*TARGET, JSON, QUIET),
+            (
+                'delta-alg --target "z1*z2"',
+                'delta-alg --target "z1^2 + sign(z1*z2*z3)" --json',
+            ),
+        ),
+        Command(
+            "delta-it",
+            "delta_it",
+            "samples per dimension below which no algorithm at all can succeed, or bounds on them",
+            (*TARGET, JSON, QUIET),
+            (
+                'delta-it --target "tanh(z^2) + 0.1*e"',
+                'delta-it --target "abs(z) > 0.67449" --json',
+            ),
+        ),
+        Command(
+            "exponents",
+            "exponents",
+            "information and generative exponents, their leaps, and the samples each implies",
+            (*TARGET, JSON, QUIET),
+            (
+                'exponents --target "he3(z)"',
+                'exponents --target "sign(z1*z2*z3)" --json',
+            ),
         ),
     )
 }

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from bulkedge.foundation.answers import Comparison, LearningTime, Simulation, Spectrum, Threshold, Trajectory
+from bulkedge.cli.target_text import BODIES
+from bulkedge.foundation.answers import (
+    Comparison,
+    Design,
+    LearningTime,
+    Sensitivity,
+    Simulation,
+    Spectrum,
+    Threshold,
+    Trajectory,
+)
 from bulkedge.foundation.result import Result
 from bulkedge.show.numbers import MISSING, fewer_rows, plain, problem_line, quantity_name, time_name, uncertain
 
@@ -197,11 +208,65 @@ def _comparison(r: Comparison) -> str:
     return "\n".join(parts if r.verdicts else [*parts, f"  {r.sentence}"])
 
 
-_BODIES: dict[str, Any] = {
+def _design(r: Design) -> str:
+    shown = {
+        "samples per dimension": ("delta", 6),
+        "efficiency": ("efficiency", 4),
+        "left edge there": ("edge", 5),
+    }
+    rows = [
+        (name, *(plain(side.get(field), digits) for side in (r.before, r.after)))
+        for name, (field, digits) in shown.items()
+    ]
+    entries = [
+        *((name, _values(value)) for name, value in r.parameters.items()),
+        ("algorithmic threshold", plain(r.delta_alg)) if r.delta_alg is not None else None,
+        ("steadiness", plain(r.steadiness, 4)) if r.steadiness is not None else None,
+        ("shape", plain(r.shape, 4)) if r.shape is not None else None,
+    ]
+    parts = ["design at t = 0", table(("", "default", "winner"), rows), _pairs(entries)]
+    if r.verified is not None:
+        found = r.verified
+        rows = [
+            (
+                side,
+                *(uncertain(found[kind][key], found[f"{kind}_stderr"][key], 3) for kind in ("predicted", "measured")),
+            )
+            for side, key in (("default", "before"), ("winner", "after"), ("gain", "gain"))
+        ]
+        parts += [table(("success", "predicted", "measured"), rows), f"verdict: {found['verdict']}"]
+        parts += textwrap.wrap(found["sentence"], 100, initial_indent="  ", subsequent_indent="  ")
+    return "\n".join(parts)
+
+
+def _values(value: Any) -> str:
+    return ", ".join(plain(v, 6) for v in np.ravel(value))
+
+
+def _sensitivity(r: Sensitivity) -> str:
+    title = f"sensitivity of the threshold at t = {time_name(r.time)}"
+    entries = [
+        ("samples per dimension", uncertain(r.delta, r.stderr_delta, 6) if r.delta is not None else "none"),
+        ("method", r.method),
+    ]
+    rows = []
+    for name, slopes in r.gradient.items():
+        several = np.size(slopes) > 1
+        columns = (np.ravel(slopes), np.ravel(r.stderr.get(name, np.nan)), np.ravel(r.values.get(name, np.nan)))
+        for j, (slope, error, at) in enumerate(zip(*np.broadcast_arrays(*columns), strict=True)):
+            rows.append((f"{name} {j + 1}" if several else name, plain(at, 6), uncertain(slope, error)))
+    return "\n".join(
+        [title, _pairs(entries), table(("choice", "at", "d delta"), rows)] if rows else [title, _pairs(entries)]
+    )
+
+
+_BODIES: dict[str, Any] = BODIES | {
     "Threshold": _threshold,
     "Spectrum": _spectrum,
     "Trajectory": _trajectory,
     "Simulation": _simulation,
     "LearningTime": _learning_time,
     "Comparison": _comparison,
+    "Design": _design,
+    "Sensitivity": _sensitivity,
 }

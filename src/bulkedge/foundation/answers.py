@@ -77,15 +77,18 @@ class Threshold(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity(Result):
-    """Gradient of the threshold at t = 0 in a network's continuous choices (theory 1.4).
+    """Gradient of the threshold at step `time` in a network's continuous choices (theory 1.4).
 
-    gradient: {name: d delta/d p, a list over neurons where there are several}; empty where there is no threshold.
-    values: {name: where it was taken}. neuron: whose threshold it is.
+    delta, stderr_delta: the threshold. gradient: {name: d delta/d p, a list over neurons where there are several};
+    empty where there is no threshold. stderr: {name: of the gradient}. values: {name: where it was taken}.
+    neuron: whose threshold it is.
     """
 
     delta: float | None
     neuron: int
     gradient: dict[str, Any]
+    time: int = 0
+    stderr_delta: float | None = 0.0
     stderr: dict[str, Any] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     method: str = ""
@@ -106,8 +109,11 @@ class Design(Result):
     at its threshold, 1 - 1/E[1/(1 + beta G) | y], and the best one, 1 - 1/E[s^2 | y].
     steadiness: how little the winner's weight depends on what is not the label. shape: squared cosine of the rest to
     the best preprocessing.
-    verified: {verdict, sentence, delta, dimension, steps, seeds, predicted, measured, ...}; None if not asked for.
-    starts: [[delta at a start, delta after descent from it], ...]. winner: the winning problem.
+    verified: training of both at one delta: {verdict, more_succeed, sentence, delta, dimension, steps, seeds,
+    step_size {before, after}, predicted, predicted_stderr, measured, measured_stderr}, the last four
+    {before, after, gain}, of the probability to find the features; None if not asked for.
+    starts: [[delta at a start, delta after descent from it], ...]. winner: the winning problem, with the step size that
+    makes its first step as long as the default's.
     """
 
     before: dict[str, Any]

@@ -25,7 +25,7 @@ from bulkedge.foundation.numerics import DEFAULT, Numerics
 from bulkedge.foundation.status import Status
 from bulkedge.learnability import windows
 from bulkedge.learnability.floor import bounded_below
-from bulkedge.learnability.sensitivity import Point, Surface, needs_hard, probes
+from bulkedge.learnability.surface import Point, Surface, needs_hard, probes
 from bulkedge.learnability.thresholds import threshold
 from bulkedge.models.family import Family, family
 from bulkedge.models.problem import Problem

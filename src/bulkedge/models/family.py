@@ -100,6 +100,11 @@ class Family:
         scale = [vector[self.places(n)][0] for n in self.loss_names]
         return forms(lambda v: self.activation(v, *own), lambda y, f: self.loss(y, f, *scale))
 
+    def exact(self, vector: Any) -> Problem:
+        """The problem at a vector of parameters, not rounded."""
+        entries = {n: [float(x) for x in np.asarray(vector, float)[self.places(n)]] for n in self.names}
+        return self.member({n: v[0] if len(v) == 1 else v for n, v in entries.items()})
+
     def member(self, values: Mapping[str, Any]) -> Problem:
         """The problem with these values; text stays text, with numbers in it."""
         network, problem = self.problem.network, self.problem
@@ -174,23 +179,24 @@ def family(problem: Problem, over: Any, activation: Any = None, loss: Any = None
     over: {name: (low, high)}, names alone (with the bounds of `default_box`), or text such as
     "second_layer=0.1:5,bias". activation, loss: with the parameters among those names; None: the problem's own.
     """
-    box = {name: _bounds(problem, name, bounds) for name, bounds in _read(over).items()}
-    own_activation, names_a = _function("activation", activation, problem.network.sigma, ("v",), box)
+    box = {name: bounds_of(problem, name, bounds) for name, bounds in read_over(over).items()}
+    own_activation, names_a = _function("activation_family", activation, problem.network.sigma, ("v",), box)
     if LOSS_SCALE in box:
         if loss is None and problem.loss_function.name == "squared":
             raise BadInput("over", "loss_scale does nothing to the squared loss")
         loss = _scaled(problem.loss if loss is None else loss)
-    own_loss, names_l = _function("loss", loss, problem.loss_function, ("y", "f"), box)
+    own_loss, names_l = _function("loss_family", loss, problem.loss_function, ("y", "f"), box)
     used = {*PER_NEURON, *names_a, *names_l}
     for name in box:
-        if name == "step_size":
-            raise BadInput("over", "step_size does not move the threshold at t = 0")
         if name not in used:
-            raise BadInput("over", f"{name} is neither second_layer, bias, loss_scale nor named in activation or loss")
+            raise BadInput(
+                "over",
+                f"{name} is neither second_layer, bias, loss_scale nor a parameter of activation_family or loss_family",
+            )
     if activation is not None and not names_a:
-        raise BadInput("activation", f"has none of the parameters {', '.join(box)} in it")
+        raise BadInput("activation_family", f"has none of the parameters {', '.join(box)} in it")
     if loss is not None and not names_l:
-        raise BadInput("loss", f"has none of the parameters {', '.join(box)} in it")
+        raise BadInput("loss_family", f"has none of the parameters {', '.join(box)} in it")
     found = Family(problem, tuple(box), tuple(box.values()), own_activation, own_loss, names_a, names_l)
     found.member(found.values(found.given))  # so that a function that cannot be used is refused here
     return found
@@ -205,8 +211,8 @@ def default_box(problem: Problem, name: str) -> tuple[float, float] | None:
     return {"bias": (-3.0, 3.0), LOSS_SCALE: (0.1, 10.0)}.get(name)
 
 
-def _read(over: Any) -> dict[str, Any]:
-    """{name: bounds, or None for the default ones}."""
+def read_over(over: Any) -> dict[str, Any]:
+    """{name: bounds, or None for the default ones}, of names, a mapping or text."""
     if isinstance(over, str):
         over = [part.strip() for part in over.split(",")]
         pairs = [part.partition("=") for part in over]
@@ -232,7 +238,8 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _bounds(problem: Problem, name: str, given: Any) -> tuple[float, float]:
+def bounds_of(problem: Problem, name: str, given: Any) -> tuple[float, float]:
+    """Bounds (low, high) as given, or those that are natural for the parameter."""
     if given is None:
         natural = default_box(problem, name)
         if natural is None:

@@ -15,6 +15,7 @@ _DRAWERS = {
     "Trajectory": ("bulkedge.show.curves", "curves"),
     "Simulation": ("bulkedge.show.simulations", "simulations"),
     "Comparison": ("bulkedge.show.comparison", "comparisons"),
+    "Design": ("bulkedge.show.designs", "designs"),
     "Outcome": ("bulkedge.show.phenomena", "outcomes"),
 }
 
