@@ -126,11 +126,12 @@ def hard_threshold(link: Target) -> tuple[float | None, tuple[str, ...]]:
         if stage.delta is None:
             return None, (_infinite(stage),)
         if stage.delta > 0:
-            return (stage.delta, ()) if _resolved(stage) else (None, (_unresolved(stage),))
+            return (stage.delta, ()) if resolved(stage) else (None, (_unresolved(stage),))
     return None, ()
 
 
-def _resolved(stage: Stage) -> bool:
+def resolved(stage: Stage) -> bool:
+    """Whether the error of a stage is small enough for a number."""
     return stage.delta is not None and stage.stderr <= _RESOLVED * stage.delta
 
 
@@ -183,14 +184,14 @@ def delta_alg(target: Any, latent_dim: int | None = None, *, progress: Progress 
             method=first.method,
             **common,
         )
-    resolved = _resolved(first)
+    good = resolved(first)
     return DeltaAlg(
-        delta=first.delta if resolved else None,
-        reason=None if resolved else _unresolved(first),
-        rank_one=first.rank_one if resolved else None,
+        delta=first.delta if good else None,
+        reason=None if good else _unresolved(first),
+        rank_one=first.rank_one if good else None,
         stderr=first.stderr,
         method=first.method,
-        status=Status.CONVERGED if resolved else Status.NOT_CONVERGED,
+        status=Status.CONVERGED if good else Status.NOT_CONVERGED,
         **common,
     )
 

@@ -72,7 +72,7 @@ def second_moments(link: Target, known: np.ndarray, unknown: np.ndarray) -> Seco
 
 def line_of(link: Target, known: np.ndarray, unknown: np.ndarray) -> level_sets.Line:
     """The link along one unknown direction (k, 1)."""
-    frame = jnp.asarray(np.concatenate([unknown, known], axis=1))
+    frame = np.concatenate([unknown, known], axis=1)
 
     def h(s: jax.Array, c: jax.Array, e: jax.Array) -> jax.Array:
         return link(frame.astype(s.dtype) @ jnp.concatenate([s[None], c]), e)
@@ -176,7 +176,7 @@ def known_nodes(
     e, r = known.shape[1], unknown.shape[1]
     if e == 0:
         return np.zeros((1, 0)), np.ones(1)
-    frame = jnp.asarray(np.concatenate([known, unknown], axis=1))
+    frame = np.concatenate([known, unknown], axis=1)
 
     def h(x: jax.Array) -> jax.Array:
         return link(frame.astype(x.dtype) @ x[: e + r], x[e + r])

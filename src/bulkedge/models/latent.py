@@ -57,7 +57,7 @@ def nodes(link: Target, log2: int = 14) -> Nodes:
 
 
 def _on_line(link: Target, direction: np.ndarray) -> Nodes:
-    splits = quadrature.one_dimensional_splits(lambda s: link.call(jnp.asarray(direction) * s, jnp.zeros(())))
+    splits = quadrature.one_dimensional_splits(lambda s: link.call(direction * s, jnp.zeros(())))
     rules = [quadrature.nodes(splits, width, 12) for width in (0.2, 0.13)]
     size = max(s.size for s, _ in rules)
     # What fills up the smaller rule is a point of it, of no mass.

@@ -53,7 +53,10 @@ def problem_line(problem: Mapping[str, Any]) -> str:
     """A problem in one line, from `Problem.to_dict()`; empty where nothing is known."""
     if not problem:
         return ""
-    network = problem.get("network", {})
+    if "network" not in problem:
+        k = problem.get("latent_dim", 1)
+        return f"target {problem.get('target')}" + (f", {k} directions" if k > 1 else "")
+    network = problem["network"]
     width = network.get("width", 1)
     neurons = "one neuron" if width == 1 else f"{width} neurons"
     parts = [
