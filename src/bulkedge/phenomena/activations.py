@@ -96,7 +96,12 @@ def plan(knobs: dict[str, Any]) -> list[Unit]:
     deltas, fixed = knobs["delta"], {"step_size": knobs["step_size"]}
     what = {"target": knobs["target"], "activation": knobs["activation"]}
     sized = {**what, "dimension": knobs["dimension"]}
-    told = {**sized, "activation": [a for a in knobs["activation"] if a in knobs["theory"]], "delta": deltas}
+    told = {
+        "target": knobs["target"],
+        "activation": [a for a in knobs["activation"] if a in knobs["theory"]],
+        "dimension": [max(knobs["dimension"])],
+        "delta": deltas,
+    }
     others = {**what, "activation": [a for a in knobs["activation"] if a in QUOTED], "step": knobs["step"]}
     paths, steps = knobs["paths"], knobs["steps"]
     return [
@@ -233,7 +238,7 @@ PHENOMENON = Phenomenon(
         Knob(
             "delta",
             "positives",
-            (1.5, 2.5, 4.0, 6.0, 9.0, 14.0, 21.0, 32.0),
+            (2.0, 3.5, 6.0, 9.0, 14.0, 22.0, 34.0),
             "samples per dimension",
             full=(1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 17.0, 22.0, 30.0, 40.0),
         ),
@@ -242,8 +247,14 @@ PHENOMENON = Phenomenon(
         Knob("time", "integers", (0, 5), "steps at which Hessians are looked at", full=(0, 2, 5, 10), low=0),
         Knob("paths", "integer", 8192, "samples of the laws behind the thresholds of the limit", full=32768, low=256),
         Knob("draws", "integer", 12, "training sets behind a finite transition", full=24, low=2),
-        Knob("theory", "texts", ("gelu",), "activations whose learning times are predicted", full=("gelu", "swish")),
-        Knob("seeds", "integer", 12, "runs at every point", full=40, low=1),
+        Knob(
+            "theory",
+            "texts",
+            ("gelu",),
+            "activations whose learning times are predicted, at the largest dimension",
+            full=("gelu", "swish"),
+        ),
+        Knob("seeds", "integer", 10, "runs at every point", full=40, low=1),
     ),
     parts=(
         Part("training", "measured", training, ("target", "activation", "dimension"), _onset.MEASURED),
