@@ -76,8 +76,7 @@ ENTRIES = {
     ),
     "dandi-2024": (
         "inproceedings",
-        "Yatin Dandi and Emanuele Troiani and Luca Arnaboldi and Luca Pesce and Lenka Zdeborova "
-        "and Florent Krzakala",
+        "Yatin Dandi and Emanuele Troiani and Luca Arnaboldi and Luca Pesce and Lenka Zdeborova and Florent Krzakala",
         "The Benefits of Reusing Batches for Gradient Descent in Two-Layer Networks: "
         "Breaking the Curse of Information and Leap Exponents",
         "ICML, arXiv:2402.03220",
@@ -118,6 +117,14 @@ ENTRIES = {
         "Analysis of the limiting spectral distribution of large dimensional random matrices",
         "Journal of Multivariate Analysis 54",
         1995,
+    ),
+    "paul-silverstein-2009": (
+        "article",
+        "Debashis Paul and Jack W. Silverstein",
+        "No eigenvalues outside the support of the limiting empirical spectral distribution of a separable covariance "
+        "matrix",
+        "Journal of Multivariate Analysis 100",
+        2009,
     ),
 }
 

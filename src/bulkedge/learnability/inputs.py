@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,12 +51,16 @@ class AnisotropicThreshold(Threshold):
     isotropic: float | None = None
     covariance: dict[str, Any] = field(default_factory=dict)
 
+    citations: ClassVar[tuple[str, ...]] = (*Threshold.citations, "paul-silverstein-2009")
+
 
 @dataclass(frozen=True, kw_only=True)
 class AnisotropicSpectrum(Spectrum):
     """The spectrum at t = 0 for inputs with a covariance. overlap2: with directions in the space of the inputs."""
 
     covariance: dict[str, Any] = field(default_factory=dict)
+
+    citations: ClassVar[tuple[str, ...]] = (*Spectrum.citations, "paul-silverstein-2009")
 
 
 @dataclass(frozen=True)

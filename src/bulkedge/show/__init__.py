@@ -23,11 +23,17 @@ _DRAWERS = {
 def draw(results: Result | Sequence[Result], **options: Any) -> Any:
     """One figure of one answer, or of several of the same kind (other times, other delta)."""
     several = [results] if isinstance(results, Result) else list(results)
-    kinds = {type(r).__name__ for r in several}
+    kinds = {_kind(r) for r in several}
     if len(kinds) != 1 or not kinds <= set(_DRAWERS):
         raise TypeError(f"cannot draw {', '.join(sorted(kinds)) or 'nothing'} in one figure")
     module, name = _DRAWERS[kinds.pop()]
     return getattr(importlib.import_module(module), name)(several, **options)
+
+
+def _kind(result: Result) -> str:
+    """The name of the nearest class that is drawn."""
+    names = [kind.__name__ for kind in type(result).__mro__]
+    return next((name for name in names if name in _DRAWERS), names[0])
 
 
 def save(figure: Any, path: Any, dpi: int = 300) -> Any:
