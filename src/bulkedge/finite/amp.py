@@ -2,11 +2,11 @@
 
 With A = X/sqrt(d), the estimate B (d, k) of sqrt(d) Theta_*, its uncertainty V (k, k), and
 g(y, w, V) = V^{-1}(E[z | y] - w) for z ~ N(w, V):
-    Omega = A B - G V,            G_i = g(y_i, Omega_i, V),      D = -(1/d) sum_i dg_i/dw,
-    B <- (A^T G + B D)(I + D)^{-1},   V <- (I + D)^{-1}.
-In the limit D = (1/d) sum_i G_i G_i^T, which is positive whatever the fluctuations, but to take that for one of the two
-places of D and not for the other is unstable at finite size: AMP then grows overconfident and loses what it has found.
-Negative eigenvalues of D, fluctuations of an estimate that knows nothing yet, are taken for zero.
+    Omega = A B - G V,         G_i = g(y_i, Omega_i, V),        L = (1/d) sum_i G_i G_i^T,
+    B <- (A^T G + B L)(I + L)^{-1},   V <- (I + L)^{-1}.
+In the limit L is also the mean response -(1/d) sum_i dg_i/dw. That one has heavy tails (its off-diagonal entries for
+z1 z2, say) and need not be positive; and to take it in one of the two places of L only is unstable at finite size: AMP
+then grows overconfident and loses what it has found. With L in both it follows its state evolution.
 Source: Rangan (2011); Aubin et al. (2018); Troiani et al. (2025).
 """
 
@@ -20,13 +20,14 @@ from bulkedge.finite.estimator import Estimator, products
 from bulkedge.foundation.checks import integer, positive
 from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.status import Status
-from bulkedge.gaussian.posterior import Posterior
+from bulkedge.gaussian.posterior import posterior
 from bulkedge.models.target import target
 from bulkedge.spectra.law import numbers
 
 _FULL = 1e-5
-_FAINT = 1e-3
-"""Length of a random start: short enough that the iteration is linear until it has found a direction."""
+_FAINT = 0.3
+"""Length of a random start times d^(1/2): noise and signal both grow, their ratio from 1/d on, and the start must be
+short enough for the iteration to stay linear until the signal leads."""
 
 
 class AMP(Estimator):
@@ -75,7 +76,7 @@ class AMP(Estimator):
         k = link.latent_dim
         data = products(X, y)
         steps, tol = integer("max_iter", self.max_iter, low=1), positive("tol", self.tol)
-        given = Posterior(link.call, k, link.noisy).given(data.labels)
+        given = posterior(link).given(data.labels)
         n, d = data.n, data.d
         scale = 1.0 / np.sqrt(d)
         b, v = self._first(k, d)
@@ -84,18 +85,15 @@ class AMP(Estimator):
         self.status_ = Status.NOT_CONVERGED
         for _ in range(steps):
             omega = scale * data.forward(b.T).T - g @ v
-            inverse = np.linalg.inv(v)
-            moments = given.moments(omega, v)
-            g = moments.shift @ inverse
-            spread = moments.second - np.einsum("na,nb->nab", moments.shift, moments.shift)
-            gained = _floored(n / d * (inverse - inverse @ spread.mean(axis=0) @ inverse), 0.0)
+            g = given.moments(omega, v).shift @ np.linalg.inv(v)
+            gained = g.T @ g / d
             new_v = np.linalg.inv(np.eye(k) + gained)
             new = (scale * data.backward(g.T).T + b @ gained) @ new_v
             if not np.all(np.isfinite(new)):
                 self.status_ = Status.DIVERGED
                 break
             change = np.linalg.norm(new - b) / max(np.linalg.norm(new), 1e-300)
-            b, v = new, _floored(new_v, _FULL)
+            b, v = new, _floored(new_v)
             path.append(np.eye(k) - v)
             overlaps.append(_against(b, truth))
             if change < tol or np.linalg.eigvalsh(v)[-1] <= 2 * _FULL:
@@ -112,7 +110,7 @@ class AMP(Estimator):
         """(B, V) to begin with."""
         if self.start is None:
             rng = np.random.default_rng(integer("random_state", self.random_state, low=0))
-            return _FAINT * rng.standard_normal((d, k)), np.eye(k)
+            return _FAINT / np.sqrt(d) * rng.standard_normal((d, k)), np.eye(k)
         rows = numbers("start", self.start)
         if rows.shape != (k, d):
             raise BadInput("start", f"must have shape ({k}, {d}), not {rows.shape}")
@@ -122,9 +120,9 @@ class AMP(Estimator):
         return np.sqrt(d) * rows.T, np.eye(k) - known
 
 
-def _floored(v: np.ndarray, least: float) -> np.ndarray:
+def _floored(v: np.ndarray) -> np.ndarray:
     value, basis = np.linalg.eigh(0.5 * (v + v.T))
-    return (basis * np.maximum(value, least)) @ basis.T
+    return (basis * np.maximum(value, _FULL)) @ basis.T
 
 
 def _against(b: np.ndarray, truth: np.ndarray | None) -> np.ndarray:

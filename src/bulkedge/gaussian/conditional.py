@@ -42,8 +42,8 @@ class Explained:
 
 def explained(y: np.ndarray, phi: np.ndarray, p: np.ndarray) -> Explained:
     """y, p: (R, N) labels and probabilities of the nodes in each replica. phi: (R, N, C)."""
-    level, is_atom = levels(y)
-    found = [_by_level(level, phi, p, int(np.count_nonzero(is_atom)))]
+    level, atoms = levels(y)
+    found = [_by_level(level, phi, p, atoms.size)]
     smooth = level < 0
     if np.any(smooth):
         found.append(_fitted(*_compressed(y, phi, np.where(smooth, p, 0.0))))

@@ -49,6 +49,27 @@ class Given(Protocol):
         ...
 
 
+@functools.lru_cache(maxsize=32)
+def posterior(link: Link) -> Posterior:
+    """The conditional law of a link, its nodes and compiled functions kept for the next call."""
+    return Posterior(link.call, link.latent_dim, link.noisy)
+
+
+class Link(Protocol):
+    """What is used of a target."""
+
+    @property
+    def call(self) -> Callable[[Any, Any], Any]: ...
+
+    @property
+    def latent_dim(self) -> int: ...
+
+    @property
+    def noisy(self) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+
 class Posterior:
     """The conditional law of z given y for one link.
 

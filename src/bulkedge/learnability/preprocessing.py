@@ -22,7 +22,7 @@ from bulkedge.foundation.checks import positive
 from bulkedge.foundation.errors import BadInput
 from bulkedge.gaussian.cloud import jackknife
 from bulkedge.gaussian.conditional import explained, levels
-from bulkedge.gaussian.posterior import Posterior
+from bulkedge.gaussian.posterior import Posterior, posterior
 from bulkedge.models import latent
 from bulkedge.models.directions import directions
 from bulkedge.models.target import Target, target
@@ -125,22 +125,21 @@ def _by_quadrature(link: Target) -> float | None:
 
 def second_moments(link: Target, y: np.ndarray) -> np.ndarray:
     """E[s s^T | y] at labels (n,), shape (n, k, k): exact for one or two directions, else interpolated."""
-    posterior = conditional(link)
+    law = conditional(link)
     k = link.latent_dim
     distinct, index = np.unique(y, return_inverse=True)
-    if posterior is None:
+    if law is None:
         return _interpolated(link, distinct)[index]
     out = np.empty((distinct.size, k, k))
     for part in (slice(a, a + _BATCH) for a in range(0, distinct.size, _BATCH)):
-        out[part] = posterior.given(distinct[part]).moments(np.zeros(k), np.eye(k)).second
+        out[part] = law.given(distinct[part]).moments(np.zeros(k), np.eye(k)).second
     return out[index]
 
 
-@functools.lru_cache(maxsize=64)
 def conditional(link: Target) -> Posterior | None:
     """The exact conditional law of z given y, None where it is not computed."""
     try:
-        return Posterior(link.call, link.latent_dim, link.noisy)
+        return posterior(link)
     except BadInput:
         return None
 

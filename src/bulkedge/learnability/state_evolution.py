@@ -12,6 +12,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from bulkedge.foundation.arrays import over_arrays
@@ -22,8 +23,7 @@ from bulkedge.foundation.recovery import StateEvolution
 from bulkedge.foundation.status import Status
 from bulkedge.gaussian import quadrature
 from bulkedge.gaussian.cloud import cloud
-from bulkedge.gaussian.posterior import Given, Posterior
-from bulkedge.models import latent
+from bulkedge.gaussian.posterior import Given, posterior
 from bulkedge.models.target import Target, target
 
 ACCURACY = Numerics(paths=2048, replicas=4)
@@ -127,23 +127,21 @@ def _step(replica: _Replica, overlap: np.ndarray, delta: float) -> np.ndarray:
 def _replicas(link: Target, numerics: Numerics) -> list[_Replica]:
     """Quasi-random points in several scramblings; one quadrature rule for a single noiseless direction."""
     k = link.latent_dim
-    posterior = Posterior(link.call, k, link.noisy)
+    law = posterior(link)
     if k == 1 and not link.noisy:
-        nodes = latent.nodes(link)
-        used = nodes.p[-1] > 1e-18
-        z, p = nodes.z[-1][used], nodes.p[-1][used]
-        zeta, q = quadrature.nodes((), 1.5, 8)
-        near = q > 1e-16
-        zeta, q = zeta[near], q[near]
-        y = np.repeat(nodes.y[-1][used], zeta.size)
+        splits = quadrature.one_dimensional_splits(lambda z: link.call(z[None], jnp.zeros(())))
+        (z, p), (zeta, q) = quadrature.nodes(splits, 0.3, 8), quadrature.nodes((), 3.0, 12)
+        near, close = p > 1e-17, q > 1e-14
+        z, p, zeta, q = z[near, None], p[near], zeta[close], q[close]
+        y = np.repeat(law.label(z, np.zeros(len(z))), zeta.size)
         both = np.repeat(z, zeta.size, axis=0), np.tile(zeta, len(z))[:, None]
-        return [_Replica(*both, np.multiply.outer(p, q).ravel(), posterior.given(y))]
+        return [_Replica(*both, np.multiply.outer(p, q).ravel(), law.given(y))]
     noise = int(link.noisy)
     log2 = max(6, round(np.log2(numerics.paths)))
     found = cloud(2 * k + noise, log2, numerics.replicas, numerics.seed)
     out = []
     for x, p in zip(found.points, found.p, strict=True):
         z, zeta = x[:, :k], x[:, k : 2 * k]
-        y = posterior.label(z, x[:, -1] if noise else np.zeros(len(z)))
-        out.append(_Replica(z, zeta, p, posterior.given(y)))
+        y = law.label(z, x[:, -1] if noise else np.zeros(len(z)))
+        out.append(_Replica(z, zeta, p, law.given(y)))
     return out

@@ -131,7 +131,7 @@ def _run(
         x, y = training.lazy(link, n, d, key, k * (steps + 1))
     truth = np.eye(k, d)
     first = None if known is None else informed_start(known, truth, key)
-    machine = AMP(link.call, k, max_iter=steps, tol=_SETTLED, start=first, random_state=key[1])
+    machine = AMP(link, max_iter=steps, tol=_SETTLED, start=first, random_state=key[1])
     machine.fit(x, y, truth=truth)
     path = np.concatenate([machine.overlaps_, np.repeat(machine.overlaps_[-1:], steps + 1 - len(machine.overlaps_), 0)])
     if known is None:
@@ -140,7 +140,7 @@ def _run(
         path[len(machine.overlaps_) :] = np.nan
     return path, {
         "overlap": (path[:, 0, 0] if k == 1 else path).tolist(),
-        "cosine2": _cosine2(machine.components_, truth),
+        "cosine2": cosine2(machine.components_, truth),
         "iterations": machine.n_iter_,
         "status": str(machine.status_),
     }
@@ -159,7 +159,7 @@ def _nearest(link: Target, overlap: np.ndarray) -> np.ndarray:
     return max(symmetries(link), key=lambda g: float(np.trace(overlap @ g.T)))
 
 
-def _cosine2(rows: np.ndarray, truth: np.ndarray) -> float:
+def cosine2(rows: np.ndarray, truth: np.ndarray) -> float:
     """|P_B P_*|^2/k: mean squared cosine of the principal angles of the two spans."""
     basis, size, _ = np.linalg.svd(rows.T, full_matrices=False)
     found = basis[:, size > 1e-8 * max(size[0], 1e-300)]
