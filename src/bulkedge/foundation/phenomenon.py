@@ -192,7 +192,8 @@ class Panel:
 class Phenomenon:
     """The declaration. equation: where in the source the claim stands. plan: knobs -> units.
 
-    conclude: dataset -> sentences about what was found.
+    derive: dataset -> {name: ((dims), value, error, runs)} of what follows from the results of several points, to be
+    judged and drawn like them. conclude: dataset -> sentences about what was found.
     """
 
     name: str
@@ -205,6 +206,7 @@ class Phenomenon:
     panels: tuple[Panel, ...]
     judged: tuple[Judged, ...] = ()
     conclude: Callable[[Any], list[str]] | None = None
+    derive: Callable[[Any], Mapping[str, tuple[tuple[str, ...], Any, Any, Any]]] | None = None
 
     def __post_init__(self) -> None:
         names = [q.name for p in self.parts for q in p.quantities]

@@ -43,10 +43,14 @@ def conclude(phenomenon: Phenomenon, dataset: xr.Dataset) -> Judgement:
 
 
 def with_limits(phenomenon: Phenomenon, dataset: xr.Dataset) -> xr.Dataset:
-    """The dataset with what the laws of judged quantities lead to.
+    """The dataset with what the phenomenon derives from it, and what the laws of judged quantities lead to.
 
     The limit as NAME_limit and c as NAME_drift; or the slope, of the prediction as well, as NAME_slope and NAME_offset.
     """
+    derived = phenomenon.derive(dataset) if phenomenon.derive else {}
+    for name, (dims, *columns) in derived.items():
+        for end, values in zip(("", "_stderr", "_runs"), columns, strict=True):
+            dataset[f"{name}{end}"] = (dims, values)
     for pair in phenomenon.judged:
         if pair.law is None:
             continue
@@ -100,8 +104,8 @@ def _value(given: Any, dataset: xr.Dataset) -> Any:
 
 def _widened(phenomenon: Phenomenon, name: str, errors: np.ndarray, runs: np.ndarray) -> np.ndarray:
     """Standard errors of few runs, which are themselves uncertain. One that a single run brought with it stays."""
-    measured = next(p.role for p in phenomenon.parts for q in p.quantities if q.name == name) == MEASURED
-    if not measured or phenomenon.quantity(name).over not in ("mean", "median"):
+    seeds = {q.name: q.over for p in phenomenon.parts if p.role == MEASURED for q in p.quantities}
+    if seeds.get(name) not in ("mean", "median"):
         return errors
     return errors * np.where((runs < 2) & np.isfinite(errors), 1.0, widening(runs))
 

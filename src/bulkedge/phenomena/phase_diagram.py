@@ -40,8 +40,25 @@ def plan(knobs: dict[str, Any]) -> list[Unit]:
     ]
 
 
+def derive(table: Any) -> dict[str, Any]:
+    """Delta at which half of the runs learn, measured and predicted, for every loss and dimension."""
+    shape = (table.sizes["loss"], table.sizes["dimension"])
+    seen, said = np.full((3, *shape), np.nan), np.full((3, *shape), np.nan)
+    for place in np.ndindex(*shape):
+        at = table.isel(loss=place[0], dimension=place[1])
+        deltas, runs = at["delta"].values, at["learned_runs"].values
+        found = onset(deltas, at["learned"].values, runs)
+        seen[:, *place] = np.nan if found.bound else found.value, found.stderr, np.sum(runs)
+        p, error = at["learning_probability"].values, at["learning_probability_stderr"].values
+        middle, *ends = (onset(deltas, np.clip(p + shift * error, 0.0, 1.0)) for shift in (0.0, 1.0, -1.0))
+        spread = 0.5 * abs(ends[0].value - ends[1].value)
+        said[:, *place] = np.nan if middle.bound else middle.value, spread, np.sum(at["learning_probability_runs"])
+    dims = ("loss", "dimension")
+    return {"onset": (dims, *seen), "expected_onset": (dims, *said)}
+
+
 def conclude(table: Any) -> list[str]:
-    """Where half of the runs learn, measured and predicted, for every loss and dimension."""
+    """Where half of the runs learn, measured and predicted; where the outlier exists."""
     lines = []
     for loss in table["loss"].values:
         for d in table["dimension"].values:
@@ -49,6 +66,11 @@ def conclude(table: Any) -> list[str]:
             seen = onset(at["delta"].values, at["learned"].values, at["learned_runs"].values)
             said = onset(at["delta"].values, at["learning_probability"].values)
             lines.append(f"{loss}, d = {d}: half of the runs learn at delta = {seen}; predicted {said}.")
+        for time in table["time"].values:
+            at = table.sel(loss=loss, time=time)
+            ends = zip(at["window_start"].values, at["window_end"].values, strict=True)
+            spans = [f"from {a:.3g} on" if np.isnan(b) else f"from {a:.3g} to {b:.3g}" for a, b in ends if a == a]
+            lines.append(f"{loss}, t = {time:g}: {'an outlier ' + ' and '.join(spans) if spans else 'no outlier'}.")
     return lines
 
 
@@ -73,7 +95,7 @@ PHENOMENON = Phenomenon(
         Knob("steps", "integer", 150, "of training", full=400, low=1),
         Knob("time", "integers", (0, 2, 5, 10), "steps at which the threshold is computed", low=0),
         Knob("paths", "integer", 16384, "of a threshold", full=65536, low=64),
-        Knob("seeds", "integer", 20, "runs at every point", full=60, low=1),
+        Knob("seeds", "integer", 100, "runs at every point", low=1),
     ),
     parts=(
         Part(
@@ -91,12 +113,16 @@ PHENOMENON = Phenomenon(
         Part("theory", "predicted", _training.predicted, ("loss", "dimension", "delta"), _training.PREDICTED),
     ),
     plan=plan,
-    judged=(Judged("learned", "learning_probability", scale=1.0, name="fraction of runs that learn"),),
+    judged=(
+        Judged("learned", "learning_probability", scale=1.0, name="fraction of runs that learn"),
+        Judged("onset", "expected_onset", name="delta at which half of the runs learn"),
+    ),
+    derive=derive,
     panels=(
         Panel(
             "",
             (
-                Mark("rule", "threshold", label=r"$\delta_*(t)$ at several $t$", dash=2),
+                Mark("rule", "threshold", label=r"$\delta_*(t)$ at several $t$", dash=2, colour=7),
                 Mark("line", "learning_probability", x="delta", by="dimension"),
                 Mark("points", "learned", x="delta", by="dimension"),
             ),
@@ -107,10 +133,15 @@ PHENOMENON = Phenomenon(
             ylim=(-0.05, 1.05),
         ),
         Panel(
-            "threshold along training",
-            (Mark("line", "threshold", x="time", by="loss", label="predicted"),),
+            "threshold",
+            (
+                Mark("line", "threshold", x="time"),
+                Mark("line", "window_end", x="time", where={"window": 0}, dash=1, label="outlier gone above"),
+            ),
             xlabel="step $t$",
             ylabel=r"$\delta_*(t)$",
+            each="loss",
+            ylim=(0.0, None),
         ),
     ),
     conclude=conclude,
