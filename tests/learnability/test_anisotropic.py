@@ -10,7 +10,7 @@ from scipy import optimize
 import bulkedge as be
 from bulkedge.foundation.errors import BadInput
 from bulkedge.learnability import laws
-from bulkedge.learnability.inputs import AnisotropicSpectrum
+from bulkedge.learnability.anisotropic import AnisotropicSpectrum
 
 INDICATOR = "2*(abs(z) > 0.6744897501960817)"
 TANH = "tanh(z^2)"
