@@ -29,7 +29,7 @@ def _list(values: dict[str, Any]) -> int:
         raise BadInput("list", "takes one name at most")
     found = catalogue.describe(words[0]) if words else catalogue.overview()
     if values.get("json"):
-        _json(found)
+        _json(found if isinstance(found, dict) else {"phenomena": found})
     else:
         print(lab_text.phenomenon(found) if isinstance(found, dict) else lab_text.phenomena(found))
     return 0
@@ -49,8 +49,8 @@ def _run(values: dict[str, Any]) -> int:
 
 def _show(values: dict[str, Any]) -> int:
     from bulkedge import lab
-    from bulkedge.lab.plan import locate
     from bulkedge.lab.holdings import recall
+    from bulkedge.lab.plan import locate
 
     name, knobs = _subject("show", values.pop("words", []))
     store = values.get("store") or lab.default_store()

@@ -86,20 +86,28 @@ class Inline(Executor):
         return future
 
 
-@contextlib.contextmanager
-def start(engine: Any, workers: int | None, units: int, store: Path) -> Iterator[Engine]:
-    """The engine of a name, ready to work; it is shut down at the end. units: more workers are of no use."""
+def check(engine: Any, workers: int | None) -> None:
+    """What is wrong with these is said before anything is made."""
     if workers is not None:
-        workers = checks.integer("workers", workers, low=1, high=100_000)
+        checks.integer("workers", workers, low=1, high=100_000)
     if not isinstance(engine, str):
-        yield _given(engine, workers)
         return
     name, _, detail = engine.partition(":")
-    count = min(units, workers or cores())
     if name not in NAMES:
         raise unknown_name("engine", name, NAMES)
     if detail and name in ("inline", "pool"):
         raise BadInput("engine", f"{name} takes nothing after a colon; the number of processes is `workers`")
+
+
+@contextlib.contextmanager
+def start(engine: Any, workers: int | None, units: int, store: Path) -> Iterator[Engine]:
+    """The engine of a name, ready to work; it is shut down at the end. units: more workers are of no use."""
+    check(engine, workers)
+    if not isinstance(engine, str):
+        yield _given(engine, workers)
+        return
+    name, _, detail = engine.partition(":")
+    count = min(units, int(workers or cores()))
     if name == "inline":
         yield Engine(Inline(), 1)
     elif name == "pool":

@@ -14,7 +14,7 @@ from bulkedge.foundation.phenomenon import Phenomenon
 from bulkedge.foundation.status import Status
 from bulkedge.lab import plan as plans
 from bulkedge.lab.dataset import assemble
-from bulkedge.lab.engines import Engine, start
+from bulkedge.lab.engines import Engine, check, start
 from bulkedge.lab.judging import conclude, with_limits
 from bulkedge.lab.outcome import Outcome
 from bulkedge.lab.plan import Plan
@@ -88,6 +88,7 @@ def run(
     """
     plan = plans.make(phenomenon, size, knobs)
     part = plans.read_shard(shard)
+    check(engine, workers)
     folder = Store(default_store() if store is None else store)
     mine = plans.shard(plan.tasks, part)
     folder.remember(plan.header())
