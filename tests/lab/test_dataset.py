@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -161,3 +163,72 @@ def test_only_the_points_asked_for_are_judged():
     judgement, _ = verdict(lambda d: 1.0 + (d == 100), pair, sizes=(100, 200))
     assert judgement.word == "agrees"
     assert [row["point"] for row in judgement.rows] == [{}]
+
+
+def growth(slope, predicted_slope=2.0, runs=12, seed=5):
+    """Times that grow as the logarithm of the dimension."""
+    rng = np.random.default_rng(seed)
+    measured = Part("m", "measured", len, ("dimension",), (Quantity("y", over="median"),))
+    predicted = Part("t", "predicted", len, ("dimension",), (Quantity("z"),))
+    declared = phenomenon((measured, predicted), (Judged("y", "z", law=("dimension", "log")),))
+    sizes = (100, 400, 1600, 6400)
+    tasks = [Task("p", measured, {"dimension": d}, s, f"{d}-{s}") for d in sizes for s in range(runs)]
+    results = {
+        t.key: {"y": np.asarray(3 + slope * np.log(t.parameters["dimension"]) + 0.05 * rng.standard_normal())}
+        for t in tasks
+    }
+    tasks += [Task("p", predicted, {"dimension": d}, None, f"t{d}") for d in sizes]
+    results |= {
+        f"t{d}": {"z": np.asarray(8 + predicted_slope * np.log(d)), "z_stderr": np.asarray(0.01)} for d in sizes
+    }
+    found = with_limits(declared, assemble(declared, tasks, results))
+    return conclude(declared, found), found
+
+
+def test_the_slopes_of_a_logarithmic_law_are_judged():
+    judgement, found = growth(2.0)
+    assert judgement.word == "agrees"
+    assert float(found["y_slope"]) == pytest.approx(2.0, abs=4 * float(found["y_slope_stderr"]))
+    assert float(found["z_slope"]) == pytest.approx(2.0, abs=1e-9)
+    assert float(found["z_offset"]) == pytest.approx(8.0, abs=1e-9)
+    assert [row["point"] for row in judgement.rows] == [{}]
+    assert growth(2.3)[0].word == "disagrees"
+
+
+def test_where_the_prediction_does_not_speak_nothing_is_judged():
+    measured = Part("m", "measured", len, ("x",), (Quantity("y"),))
+    predicted = Part("t", "predicted", len, ("x",), (Quantity("z"),))
+
+    def judged(pair, z):
+        declared = phenomenon((measured, predicted), (pair,))
+        tasks = [Task("p", measured, {"x": x}, s, f"{x}-{s}") for x in (1, 2) for s in range(20)]
+        results = {t.key: {"y": np.asarray(1.0 + 1e-3 * t.seed)} for t in tasks}
+        tasks += [Task("p", predicted, {"x": x}, None, f"t{x}") for x in (1, 2)]
+        results |= {f"t{x}": {"z": np.asarray(v)} for x, v in zip((1, 2), z, strict=True)}
+        return conclude(declared, assemble(declared, tasks, results))
+
+    half = judged(Judged("y", "z"), (1.0095, np.nan))
+    assert (half.word, [row["point"] for row in half.rows]) == ("agrees", [{"x": 1}])
+    none = judged(Judged("y", "z"), (np.nan, np.nan))
+    assert (none.word, none.verdicts, none.rows) == ("undecided", {}, [])
+    never = judged(Judged("y", "z"), (1.0095, np.inf))
+    assert [row["verdict"] for row in never.rows] == ["agrees", "undecided"]
+    silent = judged(Judged("y", "z", drift=lambda table: xr.where(table["x"] == 2, np.nan, 0.0)), (1.0095, 5.0))
+    assert [row["point"] for row in silent.rows] == [{"x": 1}]
+    scaled = judged(Judged("y", "z", scale=lambda table: 0.001 * table["x"]), (1.0095, 1.0095))
+    assert {row["verdict"] for row in scaled.rows} == {"undecided"}
+
+
+def test_what_is_derived_is_judged():
+    measured = Part("m", "measured", len, ("x",), (Quantity("y"),))
+
+    def derive(table):
+        total = float(table["y"].sum())
+        return {"total": ((), total, 0.01, int(table["y_runs"].sum())), "expected": ((), 3.0, 0.0, 1)}
+
+    declared = dataclasses.replace(phenomenon((measured,), (Judged("total", "expected"),)), derive=derive)
+    tasks = [Task("p", measured, {"x": x}, s, f"{x}-{s}") for x in (1, 2) for s in range(3)]
+    results = {t.key: {"y": np.asarray(float(t.parameters["x"]))} for t in tasks}
+    found = with_limits(declared, assemble(declared, tasks, results))
+    assert (float(found["total"]), int(found["total_runs"])) == (3.0, 6)
+    assert conclude(declared, found).word == "agrees"

@@ -34,7 +34,7 @@ def assemble(phenomenon: Phenomenon, tasks: Sequence[Task], results: Results) ->
             parts.append(_Part(part, mine, results).dataset())
     whole = xr.Dataset()
     for part in parts:
-        whole = whole.merge(part, join="outer", compat="no_conflicts", combine_attrs="drop")
+        whole = whole.merge(part, join="outer", compat="no_conflicts", combine_attrs="drop_conflicts")
     for name in [str(n) for n in whole.data_vars if str(n).endswith("_runs")]:
         whole[name] = whole[name].fillna(0).astype(int)
     whole.attrs = {"phenomenon": phenomenon.name, "question": phenomenon.question, "equation": phenomenon.equation}
