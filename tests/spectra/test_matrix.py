@@ -249,3 +249,17 @@ def test_laws_from_outside_are_checked():
     assert MatrixLaw.of(np.ones((3, 1, 1)), np.ones(3)).r == 1
     with pytest.raises(BadInput, match="above the real axis"):
         matrix_density.stieltjes(network_law(10, [1.0]), 1.0, 1.0 + 0j)
+
+
+def test_neurons_that_come_to_the_edge_almost_together():
+    """Eight neurons alike, but for sampling: a little beyond the edge there is no solution to be found."""
+    problem = be.Problem("2*tanh(z^2)", be.Network("gelu", 8, 2.0), "pseudo-huber")
+    rng = np.random.default_rng(0)
+    v, z = rng.standard_normal((8, 2048)), rng.standard_normal((2048, 1))
+    with jax.enable_x64(True):
+        G = np.asarray(problem.pointwise.full(v, problem.labels(z, np.zeros(2048)), *problem.layer)).transpose(2, 0, 1)
+    for delta in (5.0, 10.0, 20.0):
+        edge = matrix.left_edge(MatrixLaw(G, z), delta)
+        alike = matrix.left_edge(MatrixLaw(G, z, alike=(0,) * 8), delta)
+        assert edge.value == pytest.approx(alike.value, rel=0.06)
+        assert edge.value < alike.value  # an average over exchanges is less extreme

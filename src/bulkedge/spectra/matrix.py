@@ -286,8 +286,33 @@ def branch_and_edge(law: MatrixLaw, delta: float, near: MatrixEdge | None = None
         else:
             point, factor = further, min(3.0, factor**1.5)
     low, high = math.log(point.t), math.log(following.t)
-    u = bracketed(lambda u: math.log(branch.at(math.exp(u)).radius), low, high, xtol=1e-10)
-    return branch, _edge(law, delta, branch.at(math.exp(u)), thin=False)
+    try:
+        u = bracketed(lambda u: math.log(branch.at(math.exp(u)).radius), low, high, xtol=1e-10)
+        return branch, _edge(law, delta, branch.at(math.exp(u)), thin=False)
+    except _Outside:
+        return branch, _edge(law, delta, _from_below(branch, point, high - low), thin=False)
+
+
+def _from_below(branch: Branch, point: Point, reach: float) -> Point:
+    """The edge as the end of what can be reached from the left: z changes there only to second order.
+
+    Where several neurons come to the edge almost together, what lies a little beyond it is no minimum, and a solution
+    found far beyond it is of another branch.
+    """
+    branch.known = [q for q in branch.known if q.radius < 1.0]
+    step = reach
+    while step > 1e-9 and point.radius < 1.0 - 1e-9:
+        try:
+            further = branch.at(point.t * math.exp(step))
+        except _Outside:
+            step *= 0.3
+            continue
+        if further.radius < 1.0:
+            point = further
+        else:
+            branch.known.remove(further)
+            step *= 0.5
+    return point
 
 
 def _edge(law: MatrixLaw, delta: float, point: Point, *, thin: bool) -> MatrixEdge:
