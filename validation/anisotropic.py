@@ -18,6 +18,7 @@ import sys
 import numpy as np
 
 import bulkedge as be
+from bulkedge.finite.anisotropic import start_spectrum
 from bulkedge.learnability import laws
 from bulkedge.spectra import separable, separable_density
 from bulkedge.spectra.separable import Population
@@ -41,19 +42,6 @@ def cases(d: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     }
 
 
-def matrix(tau: np.ndarray, weights: np.ndarray, delta: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues of the Hessian of one network at its start, and the squared overlaps of its vectors with theta_*."""
-    d, rng = tau.size, np.random.default_rng([seed, 2026])
-    x = (rng.standard_normal((round(delta * d), d)) * np.sqrt(tau)).astype(np.float32)
-    theta, start = rng.standard_normal((2, d)).astype(np.float32)
-    theta, start = theta * np.sqrt(weights), start / np.linalg.norm(start)
-    theta /= np.linalg.norm(theta)
-    y = PROBLEM.labels((x @ theta / np.sqrt(theta**2 @ tau))[:, None], np.zeros(len(x)))
-    g = np.asarray(PROBLEM.pointwise.block((x @ start)[None], y, *PROBLEM.layer))[0].astype(np.float32)
-    values, vectors = np.linalg.eigh(x.T @ (g[:, None] * x) / len(x))
-    return values, (vectors.T @ theta) ** 2
-
-
 def row(name: str, tau: np.ndarray, weights: np.ndarray, delta: float) -> bool:
     inputs, law, d = be.Covariance(tau, target=weights), laws.initial(PROBLEM, 0), tau.size
     assert law is not None
@@ -70,7 +58,8 @@ def row(name: str, tau: np.ndarray, weights: np.ndarray, delta: float) -> bool:
     quantiles = np.interp(LEVELS, mass, x)
     rows, shares = [], []
     for seed in range(SEEDS):
-        values, along = matrix(tau, weights, delta, seed)
+        found = start_spectrum(PROBLEM, inputs, delta, d, seed)
+        values, along = found.values, found.overlap2
         shares.append(np.mean(values[:, None] < quantiles, axis=0))
         # A weight outlier lies above the right edge; below the left one there is the hidden outlier or nothing.
         rows.append((values[0], along[0], values[1] if clear else values[0], values[-2]))

@@ -17,12 +17,9 @@ import sys
 import numpy as np
 
 import bulkedge as be
-from bulkedge.dynamics.descent import descend
-from bulkedge.dynamics.stored_data import StoredData
-from bulkedge.gaussian.streams import stream
+from bulkedge.finite.planted import planted_spectra
 from bulkedge.learnability import later
 from bulkedge.spectra import bulk, outliers
-from bulkedge.spectra.eigenpairs import eigenpairs
 from bulkedge.spectra.law import pooled
 
 PROBLEM = be.Problem("4*tanh(z1^2) + 2*tanh(z2^2)", "gelu", step_size=0.1)
@@ -44,21 +41,8 @@ def predicted(delta: float, time: int) -> tuple[float, float, float, float]:
 
 def measured(delta: float, d: int, times: tuple[int, ...], seed: int) -> list[np.ndarray]:
     """At each time (2, PAIRS): the lowest eigenvalues, and the squared overlaps of their vectors with direction 2."""
-    data = StoredData.drawn(PROBLEM, round(delta * d), d, (seed,))
-    theta = np.zeros((1, d))
-    theta[:, :2] = OVERLAP
-    rest = stream(seed, 99).standard_normal(d - 2)
-    theta[0, 2:] = rest * np.sqrt(1.0 - np.sum(OVERLAP**2)) / np.linalg.norm(rest)
-    seen: list[np.ndarray] = []
-
-    def visit(t: int, now: np.ndarray) -> None:
-        if t in times:
-            with data.curvature(now, 0) as product:
-                pairs = eigenpairs(product, d, PAIRS, tolerance=1e-4, seed=t)
-            seen.append(np.stack([pairs.values, pairs.vectors[1] ** 2]))
-
-    descend(data, theta, max(times), visit=visit)
-    return seen
+    found = planted_spectra(PROBLEM, OVERLAP, delta, d, times, pairs=PAIRS, seed=seed)
+    return [np.stack([values, parts[1] ** 2]) for values, parts in found]
 
 
 def row(delta: float, d: int, time: int, found: list[np.ndarray]) -> bool:
