@@ -91,7 +91,7 @@ def tensor_nodes(
     straight = all(common([z]).size == common(zeros[0]).size for z in zeros[0])
     splits = [common(found) for found in zeros]
     if not straight and dimension == 2:
-        splits[1] = np.concatenate([splits[1], _folds(lambda x: inner(x[:, None]))])
+        splits[1] = np.concatenate([splits[1], folds(lambda x: inner(x[:, None]))])
     first, *grids = [nodes(found, width, order) for found in splits]
     lines = int(np.prod([g[0].size for g in grids], dtype=float))
     if lines * first[0].size > limit or (not straight and lines > _MOST_LINES):
@@ -110,7 +110,7 @@ def tensor_nodes(
 _MOST_LINES = 3000
 
 
-def _folds(inner: Callable[[np.ndarray], list[np.ndarray]]) -> np.ndarray:
+def folds(inner: Callable[[np.ndarray], list[np.ndarray]]) -> np.ndarray:
     """Splits of the outer coordinate where the inner zeros change in number or cross.
 
     Two zeros that meet and vanish do so like a square root: around such a point splits come at geometric distances.

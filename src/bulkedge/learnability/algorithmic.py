@@ -30,6 +30,8 @@ _INFINITE = 2e-3
 _SIGMAS = 5.0
 _RESOLVED = 0.02
 _TIED = 1e-3
+_FAINT = 3e-3
+"""Eigenvalue of M, relative to the largest, below which a direction is not in its range."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,7 @@ def _second_order(link: Target, known: np.ndarray, active: np.ndarray) -> Stage:
     if rate <= max(_SIGMAS * error, _ZERO) and most < _INFINITE:
         return Stage(None, rest, bound=1.0 / most, method=moments.method)
     best, _ = moments.estimate(lambda t: _rank_one(t))
-    new = classes.tidy(rest @ _visible(moments.mean, max(_TIED, 4.0 * error / rate)))
+    new = classes.tidy(rest @ _visible(moments.mean, max(_TIED, 4.0 * error / rate), max(_FAINT, 30.0 * error / rate)))
     return Stage(1.0 / rate, new, error / rate**2, 1.0 / min(best, rate), method=moments.method)
 
 
@@ -91,14 +93,14 @@ def _largest(t: np.ndarray) -> float:
     return float(np.linalg.eigvalsh(_operator(t))[-1])
 
 
-def _visible(t: np.ndarray, tie: float) -> np.ndarray:
+def _visible(t: np.ndarray, tie: float, faint: float) -> np.ndarray:
     """Basis (r, n) of the ranges of all M that reach the largest eigenvalue."""
     r = len(t)
     value, vector = np.linalg.eigh(_operator(t))
     top = vector[:, value > value[-1] * (1.0 - tie)].T.reshape(-1, r, r)
     symmetric = 0.5 * (top + top.transpose(0, 2, 1))
     weight, basis = np.linalg.eigh(np.einsum("nab,ncb->ac", symmetric, symmetric))
-    return basis[:, weight > 0.01 * weight[-1]]
+    return basis[:, weight > faint**2 * weight[-1]]
 
 
 def _rank_one(t: np.ndarray) -> float:

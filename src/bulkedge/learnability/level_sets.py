@@ -82,7 +82,7 @@ def _padded(compiled: Any, c: np.ndarray, e: float) -> Function:
 
 
 def noiseless(line: Line, c: np.ndarray, width: float) -> list[Posterior]:
-    """The law of s given y = h(s, c): one entry for the atoms, one for each monotone piece the nodes lie in."""
+    """The law of s given y = h(s, c): one entry for each atom, one for all else."""
     h, slope = line.value(c), line.slope(c)
     pieces = monotone_pieces(slope, line.splits(c))
     flat = [float(np.ptp(h(np.linspace(a, b, 9)[1:-1]))) < 1e-12 for a, b in pieces]
@@ -94,21 +94,28 @@ def noiseless(line: Line, c: np.ndarray, width: float) -> list[Posterior]:
     ends = curves + np.array([1.0, -1.0]) * (_END + 4.0 * _END * np.abs(curves))
     levels = h(ends)
     # The number of preimages changes at the levels where pieces end: nodes are split there.
-    critical = np.unique(levels)
-    for i in range(len(curves)):
-        marks = _preimages(h, ends[i : i + 1], levels[i : i + 1], critical)[:, 0]
-        z, p = quadrature.on_panels(np.concatenate([curves[i], marks[np.isfinite(marks)]]), width)
-        keep = p > 1e-18
-        z, p = z[keep], p[keep]
-        if z.size == 0:
-            continue
-        s = _preimages(h, ends, levels, h(z))
-        s[:, i] = z
-        hit = np.isfinite(s)
-        s = np.where(hit, s, 0.0)
-        w = np.where(hit, _phi(s) / np.maximum(np.abs(slope(s)), 1e-300), 0.0)
-        found.append(Posterior(p, s, w / w.sum(axis=1, keepdims=True)))
+    marks = _preimages(h, ends, levels, _apart(levels.ravel(), 1e-11))
+    rules = []
+    for piece, mark in zip(curves, marks.T, strict=True):
+        inside = _apart(mark[np.isfinite(mark)], 1e-9)
+        inside = inside[(inside > piece[0] + 1e-9) & (inside < piece[1] - 1e-9)]
+        rules.append(quadrature.on_panels(np.concatenate([piece, inside]), width))
+    own = np.repeat(np.arange(len(curves)), [z.size for z, _ in rules])
+    z, p = (np.concatenate([rule[i] for rule in rules]) for i in (0, 1))
+    own, z, p = own[p > 1e-18], z[p > 1e-18], p[p > 1e-18]
+    s = _preimages(h, ends, levels, h(z))
+    s[np.arange(z.size), own] = z
+    hit = np.isfinite(s)
+    s = np.where(hit, s, 0.0)
+    w = np.where(hit, _phi(s) / np.maximum(np.abs(slope(s)), 1e-300), 0.0)
+    found.append(Posterior(p, s, w / w.sum(axis=1, keepdims=True)))
     return found
+
+
+def _apart(values: np.ndarray, tolerance: float) -> np.ndarray:
+    """Sorted, without those that are the same but for rounding."""
+    values = np.unique(values)
+    return values[np.diff(values, prepend=-np.inf) > tolerance * (1.0 + np.abs(values))]
 
 
 def _atoms(h: Function, pieces: list[tuple[float, float]], width: float) -> list[Posterior]:

@@ -184,11 +184,19 @@ def known_nodes(
     switch = quadrature.compiled_switches(h, e + r + 1)
     probes = np.random.default_rng(11).standard_normal((3, e + r + 1))
     points, mass = np.zeros((1, 0)), np.ones(1)
+    turns = np.zeros(0)
+    if e == 1 and r == 1:
+        # Where the places at which h is not smooth along s appear, vanish or cross.
+        def along(c: np.ndarray) -> list[np.ndarray]:
+            lines = np.stack([c, np.zeros(c.size), np.zeros(c.size)], axis=1)
+            return breakpoints.zeros_along(switch, 1, lines, quadrature.RADIUS, 513)
+
+        turns = quadrature.folds(along)
     order = {1: 8, 2: 5}.get(e, 4)
     for axis in range(e):
         splits = quadrature.common(breakpoints.zeros_along(switch, axis, probes, quadrature.RADIUS))
         # Functions of |c| are common.
-        z, p = quadrature.nodes(np.append(splits, 0.0), 3.0 * coarseness, order)
+        z, p = quadrature.nodes(np.concatenate([splits, turns, [0.0]]), 3.0 * coarseness, order)
         z, p = z[p > 1e-9], p[p > 1e-9]
         points = np.concatenate([np.repeat(points, z.size, axis=0), np.tile(z, len(points))[:, None]], axis=1)
         mass = np.multiply.outer(mass, p).ravel()
