@@ -87,8 +87,14 @@ def _section(number: int, plan: Mapping[str, Any], outcome: Any) -> list[str]:
 def _picture(outcome: Any) -> str:
     if not outcome.declaration().panels:
         return ""
+    try:
+        figure = outcomes([outcome])
+    except (
+        ValueError
+    ) as error:  # of a declaration and knobs that do not fit; the rest of the page does not depend on it
+        return f"<p>The figure cannot be drawn: {frame.text(error)}.</p>"
     caption = "Lines and bands: theory with one standard error. Markers and bars: measurements with one standard error."
-    return frame.picture(outcomes([outcome]), caption, f"Figure of {outcome.phenomenon}")
+    return frame.picture(figure, caption, f"Figure of {outcome.phenomenon}")
 
 
 def _knobs(plan: Mapping[str, Any]) -> list[str]:

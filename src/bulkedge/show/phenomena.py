@@ -81,6 +81,7 @@ def _chosen(panel: Panel, dataset: xr.Dataset) -> dict[str, Any]:
         return {}
     there = dataset[[n for n in _names(mark) if n in dataset]]
     wanted = {axis: value for axis, value in (mark.where or {}).items() if axis in there.dims}
+    wanted = {a: v for a, v in wanted.items() if not isinstance(v, str) or there.sizes[a] > 1}
     return {a: v if isinstance(v, str) else _nearest(there, mark, a, v) for a, v in wanted.items()}
 
 
