@@ -96,3 +96,38 @@ class MessagePassing(Result):
     citations: ClassVar[tuple[str, ...]] = ("troiani-2025", "aubin-2018")
     _arrays: ClassVar[tuple[str, ...]] = ("time", "overlap")
     _records: ClassVar[dict[str, str]] = {"evolution": "StateEvolution"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearisedAMP(Result):
+    """AMP linearised where it knows nothing: its asymmetric matrix (n k x n k) and its symmetric one (d k x d k).
+
+    delta_alg: where the linearisation becomes unstable. bulk_radius, outliers: of the asymmetric matrix in the limit,
+    the largest first. symmetric_outlier: 1 above delta_alg where all E[z z^T | y] commute, None elsewhere.
+    predicted_overlap2: of the asymmetric matrix's leading estimate, for one direction.
+    outlier: measured, the mean of the largest that are predicted equal; bulk: largest real part of an eigenvalue that is
+    no outlier; overlap2, symmetric_eigenvalue, symmetric_overlap2: measured. Means over seeds; None without a dimension.
+    """
+
+    target: str
+    delta: float
+    delta_alg: float
+    delta_alg_stderr: float
+    bulk_radius: float
+    outliers: list[float]
+    symmetric_outlier: float | None
+    predicted_overlap2: float | None
+    dimension: int | None = None
+    samples: int | None = None
+    outlier: float | None = None
+    bulk: float | None = None
+    overlap2: float | None = None
+    symmetric_eigenvalue: float | None = None
+    symmetric_overlap2: float | None = None
+    stderr: dict[str, Any] = field(default_factory=dict)
+    seeds: list[dict[str, Any]] = field(default_factory=list)
+    verdict: str | None = None
+    sentence: str = ""
+    seconds: float = 0.0
+
+    citations: ClassVar[tuple[str, ...]] = ("defilippis-2025", "troiani-2025", "mondelli-montanari-2018")
