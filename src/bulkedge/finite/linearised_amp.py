@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
+import scipy.sparse.linalg
 
 from bulkedge.finite.estimator import Data
 from bulkedge.spectra.eigenpairs import eigenpairs
 
+_ARPACK: Any = scipy.sparse.linalg  # its stubs know neither LinearOperator's matvec nor what eigs returns
 _LEAST = 1e-3
 """Eigenvalues of E[z z^T | y] below this are taken for it: T = I - E[z z^T | y]^{-1} would have no bound."""
 
@@ -18,7 +20,7 @@ _LEAST = 1e-3
 class Pair:
     """values: those of largest real part. estimate: (d, k), of the first one. converged: whether all of them are."""
 
-    values: np.ndarray
+    values: Any
     estimate: np.ndarray
     converged: bool
 
@@ -37,11 +39,13 @@ def asymmetric(data: Data, second: np.ndarray, count: int, seed: int = 0, most: 
         return (np.asarray(data.forward(back), float).T / d - g).ravel()
 
     start = np.random.default_rng(seed).standard_normal(n * k)
-    operator = LinearOperator((n * k, n * k), matvec=step, dtype=float)
+    operator = _ARPACK.LinearOperator((n * k, n * k), matvec=step, dtype=float)
     try:
-        value, vector = eigs(operator, count, which="LR", v0=start, ncv=max(40, 4 * count), tol=1e-6, maxiter=most)
+        value, vector = _ARPACK.eigs(
+            operator, count, which="LR", v0=start, ncv=max(40, 4 * count), tol=1e-6, maxiter=most
+        )
         converged = True
-    except ArpackNoConvergence as error:
+    except scipy.sparse.linalg.ArpackNoConvergence as error:
         value, vector, converged = error.eigenvalues, error.eigenvectors, False
     order = np.argsort(-value.real, kind="stable")
     value, vector = value[order], vector[:, order]

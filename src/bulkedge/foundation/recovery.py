@@ -105,8 +105,9 @@ class LinearisedAMP(Result):
     delta_alg: where the linearisation becomes unstable. bulk_radius, outliers: of the asymmetric matrix in the limit,
     the largest first. symmetric_outlier: 1 above delta_alg where all E[z z^T | y] commute, None elsewhere.
     predicted_overlap2: of the asymmetric matrix's leading estimate, for one direction.
-    outlier: measured, the mean of the largest that are predicted equal; bulk: largest real part of an eigenvalue that is
-    no outlier; overlap2, symmetric_eigenvalue, symmetric_overlap2: measured. Means over seeds; None without a dimension.
+    outlier: measured, the mean of the largest that are predicted equal; bulk: largest real part of an eigenvalue that
+    is no outlier; overlap2, symmetric_eigenvalue, symmetric_overlap2: measured. Means over seeds; None without a
+    dimension.
     """
 
     target: str
