@@ -64,10 +64,11 @@ def test_loss_scale_is_step_size():
 def test_distances_rank_the_alternatives():
     seen = {"a": 4.0, "b": 8.0, "c": math.nan}
     lines = _onset.distances(seen, {"half": {"a": 2.0, "b": 4.0}, "near": {"a": 4.4, "b": 8.8}, "one": {"a": 4.0}})
-    assert [line.partition(":")[0] for line in lines] == ["near", "half", "one"]
-    assert "factor 1.10 at 2 onsets" in lines[0]
-    assert "0.50 times" in lines[1]
-    assert "none at 1" in lines[2]
+    assert lines[0].startswith("Of 2 measured onsets")
+    assert [line.partition(":")[0] for line in lines[1:]] == ["near", "half", "one"]
+    assert "factor 1.10 at 2 of them" in lines[1]
+    assert "0.50 times" in lines[2]
+    assert "no number at 1" in lines[3]
 
 
 # --- losses ---

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,18 +64,15 @@ def distances(measured: Mapping[Any, float], alternatives: Mapping[str, Mapping[
         missing = sum(math.isfinite(seen) for seen in measured.values()) - logs.size
         distance = math.sqrt(float(np.mean(logs**2))) if logs.size else math.inf
         rows.append((missing, distance, name, logs))
-    lines = []
+    lines = [
+        f"Of {sum(map(math.isfinite, measured.values()))} measured onsets, as far as each alternative has a number:"
+    ]
     for missing, distance, name, logs in sorted(rows, key=lambda row: row[:2]):
         if not logs.size:
-            lines.append(f"{name}: at none of the {missing} onsets measured does it name a delta.")
+            lines.append(f"{name}: names a delta at none of the {missing} measured onsets.")
             continue
         ratio = math.exp(float(np.mean(logs)))
         side = f"{ratio:.2f} times the measured onset on average"
-        without = f", and none at {missing}" if missing else ""
-        lines.append(f"{name}: off by a factor {math.exp(distance):.2f} at {logs.size} onsets ({side}){without}.")
+        without = f", and no number at {missing}" if missing else ""
+        lines.append(f"{name}: off by a factor {math.exp(distance):.2f} at {logs.size} of them ({side}){without}.")
     return lines
-
-
-def listed(entries: Iterable[str]) -> str:
-    """Words put together by commas, or "none"."""
-    return ", ".join(entries) or "none"

@@ -158,7 +158,7 @@ def _alternatives(table: Any, keys: Sequence[tuple[Any, Any, Any]]) -> dict[str,
             )
         for t in table["time"].values:
             limits, transitions = at["limit"].sel(step=1.0, time=t), at["transition"].sel(dimension=d, time=t)
-            found.setdefault(f"limit at t = {t}", {})[target, activation, d] = float(limits)
+            found.setdefault(f"threshold at t = {t}", {})[target, activation, d] = float(limits)
             found.setdefault(f"transition of n = delta d samples at t = {t}", {})[target, activation, d] = float(
                 transitions
             )
@@ -173,7 +173,7 @@ def _alternatives(table: Any, keys: Sequence[tuple[Any, Any, Any]]) -> dict[str,
 def _verdict_on_the_lead(seen: dict[Any, float], rivals: dict[str, dict[Any, float]]) -> list[str]:
     """Does n tied to delta d predict the onset better than any fixed count of samples or limit? At common points."""
     tied = {name: v for name, v in rivals.items() if name.startswith("transition")}
-    free = {name: v for name, v in rivals.items() if name.startswith(("limit", "t = 0"))}
+    free = {name: v for name, v in rivals.items() if name.startswith(("threshold", "t = 0"))}
     lines = []
     for target in dict.fromkeys(key[0] for key in seen):
         mine = {k: v for k, v in seen.items() if k[0] == target}
@@ -281,7 +281,14 @@ PHENOMENON = Phenomenon(
         Panel(
             "",
             (
-                Mark("line", "learning_probability", x="delta", by="dimension", where={"target": "z**2"}),
+                Mark(
+                    "line",
+                    "learning_probability",
+                    x="delta",
+                    by="dimension",
+                    label="learning-time theory",
+                    where={"target": "z**2"},
+                ),
                 Mark("points", "learned", x="delta", by="dimension", where={"target": "z**2"}),
             ),
             xlabel=_DELTA,
@@ -293,7 +300,15 @@ PHENOMENON = Phenomenon(
         Panel(
             "onset",
             (
-                Mark("line", "transition", x="dimension", by="activation", label="n samples", where={"time": 1e9}),
+                Mark(
+                    "line",
+                    "transition",
+                    x="dimension",
+                    by="activation",
+                    label=r"transition of $\delta d$ samples",
+                    dash=1,
+                    where={"time": 1e9},
+                ),
                 Mark("points", "onset", x="dimension", by="activation"),
             ),
             xlabel="dimension $d$",
@@ -304,7 +319,7 @@ PHENOMENON = Phenomenon(
         ),
         Panel(
             "threshold at $t = 0$",
-            (Mark("line", "counted", x="samples", by="activation", label="limit"),),
+            (Mark("line", "counted", x="samples", by="activation", label="threshold", dash=2),),
             xlabel="samples behind the law",
             ylabel=_DELTA,
             each="target",
@@ -313,7 +328,7 @@ PHENOMENON = Phenomenon(
         ),
         Panel(
             "along training",
-            (Mark("line", "limit", x="time", by="activation", label="limit", where={"step": 1.0}),),
+            (Mark("line", "limit", x="time", by="activation", label="threshold", dash=2, where={"step": 1.0}),),
             xlabel="step $t$",
             ylabel=_DELTA,
             each="target",
