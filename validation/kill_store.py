@@ -27,6 +27,8 @@ from bulkedge.lab.store import Store
 
 LENGTH = 3000
 """Entries of an array that is stored in a file of its own."""
+SECONDS = 0.03
+"""Of a unit: so long that a run is killed before it has done more than a few."""
 
 
 def part(number: int, begun: str, seed: int) -> dict[str, object]:
@@ -34,6 +36,7 @@ def part(number: int, begun: str, seed: int) -> dict[str, object]:
     descriptor = os.open(begun, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, f"{number} {seed}\n".encode())
     os.close(descriptor)
+    time.sleep(SECONDS)
     rng = np.random.default_rng([number, seed])
     return {"value": rng.standard_normal(), "curve": rng.standard_normal(LENGTH)}
 
@@ -148,7 +151,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=1000, help="at most, of the accesses at which a run is killed")
     given = parser.parse_args()
-    for engine, kills, longest in (("inline", given.kills, 0.12), ("pool", given.pool, 4.0)):
+    for engine, kills, longest in (("inline", given.kills, 0.15), ("pool", given.pool, 6.0)):
         if kills:
             with tempfile.TemporaryDirectory() as folder:
                 found = kill_until_done(Path(folder), kills, longest, engine, max(4, kills // 2), given.seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from bulkedge.foundation.phenomenon import Mark, Panel
 from bulkedge.show import style
 from bulkedge.show.numbers import plain
 
+_LONG_NUMBER = re.compile(r"\d+\.\d{4,}")
 COLUMNS = 3
 MOST_PANELS = 24
 _SYMBOLS = {
@@ -55,8 +57,10 @@ def outcomes(results: Sequence[Any]) -> style.Figure:
 
 
 def name_value(axis: str, value: Any) -> str:
-    """A coordinate's value for people: a word as it is, a number with its name."""
-    return value if isinstance(value, str) else f"{_SYMBOLS.get(axis, axis.replace('_', ' '))} = {plain(value)}"
+    """A coordinate's value for people: a word with its long numbers cut, a number with its name."""
+    if isinstance(value, str):
+        return _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.3g}", value)
+    return f"{_SYMBOLS.get(axis, axis.replace('_', ' '))} = {plain(value)}"
 
 
 def _expanded(panel: Panel, dataset: xr.Dataset) -> Iterator[tuple[Panel, dict[str, Any]]]:
@@ -81,7 +85,7 @@ def _chosen(panel: Panel, dataset: xr.Dataset) -> dict[str, Any]:
         return {}
     there = dataset[[n for n in _names(mark) if n in dataset]]
     wanted = {axis: value for axis, value in (mark.where or {}).items() if axis in there.dims}
-    wanted = {a: v for a, v in wanted.items() if not isinstance(v, str) or there.sizes[a] > 1}
+    wanted = {axis: value for axis, value in wanted.items() if there.sizes[axis] > 1}
     return {a: v if isinstance(v, str) else _nearest(there, mark, a, v) for a, v in wanted.items()}
 
 
