@@ -1,10 +1,10 @@
-"""The best function T of the label for a spectral method D = (1/n) sum_i T(y_i) x_i x_i^T (theory 02, 2a).
+"""The best functions T of the label for a spectral method D = (1/n) sum_i T(y_i) x_i x_i^T (theory 02, 2a).
 
 With m(y) = E[(s.u)^2 | y] and u the unit vector that maximises E[(m - 1)^2] = 1/delta_c,
-    T*(y) = 1 - 1/m(y),    T*_delta = sqrt(delta_c) T*/(sqrt(delta) - (sqrt(delta) - sqrt(delta_c)) T*)
-                                    = (m - 1)/(m - 1 + sqrt(delta/delta_c)).
-The second form needs no limit where m = 0 (T* = -infinity). Sources: Mondelli and Montanari (2018); Luo, Alghamdi and
-Lu (2019); Kovacevic, Zhang and Mondelli (2025) for several directions.
+    T* = 1 - 1/m   maximises the overlap of the top eigenvector at every delta > delta_c, its outlier is at 1/delta;
+    T*_delta = sqrt(delta_c) T*/(sqrt(delta) - (sqrt(delta) - sqrt(delta_c)) T*) = (m - 1)/(m - 1 + sqrt(delta/delta_c))
+is bounded, sees the target from delta_c on as well, and has less overlap far above. Sources: Mondelli and Montanari
+(2018) for T*_delta; Luo, Alghamdi and Lu (2019) for T*; Kovacevic, Zhang and Mondelli (2025) for several directions.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _BINS = 600
 class Preprocessing:
     """T as a function of labels: `T(y)`.
 
-    delta: at which T*_delta is optimal, None for T*. delta_c: from where its matrix has an outlier, with the error
-    `delta_c_stderr` (zero by quadrature). direction: u, (k,). exact: False where m is interpolated.
+    delta: of T*_delta, None for T*. least: where m is below it, T* is taken to be 1 - 1/least, so that it has a bound.
+    delta_c: from where its matrix has an outlier, with the error `delta_c_stderr` (zero by quadrature). direction: u,
+    (k,). exact: False where m is interpolated.
     """
 
     link: Target
@@ -46,6 +47,7 @@ class Preprocessing:
     delta_c_stderr: float
     direction: tuple[float, ...]
     exact: bool
+    least: float = 0.0
 
     def __call__(self, y: Any) -> np.ndarray:
         labels = np.asarray(y, float)
@@ -57,12 +59,12 @@ class Preprocessing:
         m = np.einsum("nab,a,b->n", second, u, u)
         if self.delta is None:
             with np.errstate(divide="ignore"):
-                return 1.0 - 1.0 / m
+                return 1.0 - 1.0 / np.maximum(m, self.least)
         return (m - 1.0) / (m - 1.0 + math.sqrt(self.delta / self.delta_c))
 
 
 def preprocessing(given: Any, delta: float | None = None, latent_dim: int | None = None) -> Preprocessing:
-    """The optimal T for a target: T* (delta=None), or T*_delta, which maximises the overlap at delta.
+    """T* (delta=None), which has the largest overlap at every delta, or the bounded T*_delta.
 
     Of the hard directions of the target if it has any, else of all.
     """

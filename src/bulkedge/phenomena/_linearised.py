@@ -25,7 +25,7 @@ from bulkedge.models.target import target as read
 _BEYOND = 2
 """Eigenvalues of the asymmetric matrix looked at beyond its outliers: the edge of the disk."""
 _DRIFT = 30.0
-"""Outliers have a bias of this over d, relatively, where several are predicted equal (seen for |z|^2/2, d = 200, 800)."""
+"""Outliers that are predicted equal have a relative bias of this over d (seen for |z|^2/2 at d = 200 and 800)."""
 
 
 @over_arrays("delta")

@@ -22,14 +22,16 @@ from bulkedge.foundation.verdict import judge, overall, widening
 from bulkedge.learnability.hessians import limiting_spectrum
 from bulkedge.learnability.label_spectrum import label_laws, mixture
 from bulkedge.learnability.lowest import Lowest, lowest
-from bulkedge.learnability.preprocessing import Preprocessing, best_direction, preprocessing
+from bulkedge.learnability.preprocessing import best_direction, preprocessing
 from bulkedge.models.target import Target
 from bulkedge.models.target import target as read
 from bulkedge.spectra import bulk
 
 Progress = Callable[[str, int, int], None]
 _BELOW = 1.1
-"""Below delta_c no T sees the target; the T that is best at this multiple of delta_c is taken."""
+"""Below delta_c no T sees the target; T*_delta of this multiple of delta_c is taken."""
+_LEAST = 0.01
+"""Where m is below it, T* = 1 - 1/m is floored: an unbounded T costs the search for its eigenvectors dear."""
 _MOST_PRODUCTS = {"stored": 3000, "lazy": 400}
 
 
@@ -39,7 +41,7 @@ def spectral_method(
     delta: float,
     dimension: int | None = None,
     *,
-    preprocess: Any = None,
+    preprocess: Any = "bounded",
     components: int | None = None,
     seeds: int = 5,
     seed: int = 0,
@@ -54,7 +56,8 @@ def spectral_method(
         target: an expression, a name, or a callable (z, e) -> y.
         delta: n/d.
         dimension: of the data; None for the prediction alone.
-        preprocess: None for the best T at this delta, or a function of the labels (n,) -> (n,).
+        preprocess: "bounded" (T*_delta), "best" (T*, the largest overlap; floored at 1 - 1/0.01), or a function of the
+            labels (n,) -> (n,).
         components: eigenvectors looked at; as many as the limit has outliers above the bulk (at least one) if None.
         seeds: how many training sets.
         seed: training set i is drawn from (seed, i).
@@ -120,35 +123,22 @@ def spectral_method(
 
 def _weights(link: Target, delta: float, given: Any) -> tuple[Callable[[np.ndarray], Any], dict[str, Any]]:
     """T, and what the answer says of it."""
-    if given is None:
-        delta_c, stderr, _ = best_direction(link)
-        best = preprocessing(link, delta if delta_c is None else max(delta, _BELOW * delta_c))
-        words = f"optimal at delta = {best.delta:.6g}"
-        return best, {
-            "delta_c": delta_c,
-            "delta_c_stderr": stderr,
-            "preprocessing": words,
-            "direction": list(best.direction),
-        }
-    if not callable(given):
-        raise BadInput("preprocess", "must be a function of the labels")
-    delta_c, stderr, _ = best_direction(link)
-    mine = isinstance(given, Preprocessing)
-    words = ("optimal" if given.delta is None else f"optimal at delta = {given.delta:.6g}") if mine else "given"
-    return given, {
-        "delta_c": delta_c,
-        "delta_c_stderr": stderr,
-        "preprocessing": words,
-        "direction": list(given.direction) if mine else None,
-    }
+    delta_c, stderr, u = best_direction(link)
+    common = {"delta_c": delta_c, "delta_c_stderr": stderr}
+    if callable(given):
+        return given, {**common, "preprocessing": "given", "direction": None}
+    kind = choice("preprocess", given, ("bounded", "best"))
+    if kind == "best":
+        best = replace(preprocessing(link), least=_LEAST)
+        return best, {**common, "preprocessing": "T*", "direction": u.tolist()}
+    bounded = preprocessing(link, delta if delta_c is None else max(delta, _BELOW * delta_c))
+    return bounded, {**common, "preprocessing": f"T*_delta at {bounded.delta:.6g}", "direction": u.tolist()}
 
 
 def _remarks(chosen: dict[str, Any], delta: float) -> list[str]:
     """What must be known of the choice of T."""
-    if chosen["delta_c"] is not None and delta <= chosen["delta_c"] and chosen["preprocessing"].startswith("optimal"):
-        return [
-            f"No T sees the target below delta = {chosen['delta_c']:.6g}; the one {chosen['preprocessing']} is used."
-        ]
+    if chosen["delta_c"] is not None and delta <= chosen["delta_c"] and chosen["preprocessing"] != "given":
+        return [f"No T sees the target below delta = {chosen['delta_c']:.6g}; {chosen['preprocessing']} is used."]
     return []
 
 
@@ -191,7 +181,7 @@ def _measured(
     else:
         x, y = training.lazy(link, n, d, key, min(most, n, d) + 1)
     method = SpectralMethod(
-        weights, count, tol=1e-4, max_products=min(most, max(d, 2 * count + 2)), random_state=key[1]
+        weights, count, tol=1e-5, max_products=min(most, max(d, 2 * count + 2)), random_state=key[1]
     )
     method.fit(x, y)
     return {

@@ -40,7 +40,7 @@ def algorithms(*, target: str, delta: float, dimension: int) -> dict[str, float]
     sharp_...: the same where a finite dimension does not smear the transition, NaN near it. overlap_drift: its share
     that a finite dimension may add or take.
     """
-    seen = be.spectral_method(target, delta)
+    seen = be.spectral_method(target, delta, preprocess="best")
     evolution = be.state_evolution(target, delta, start=1.0 / dimension, iterations=1000)
     passing = float(np.trace(np.atleast_2d(evolution.fixed_point)) / len(np.atleast_2d(evolution.fixed_point)))
     near = seen.delta_c is not None and abs(delta / seen.delta_c - 1.0) < _NEAR * dimension ** (-1.0 / 3.0)
@@ -56,7 +56,7 @@ def algorithms(*, target: str, delta: float, dimension: int) -> dict[str, float]
 
 def spectral(*, target: str, delta: float, dimension: int, seed: int) -> dict[str, float]:
     """The best spectral method on one training set."""
-    found = be.spectral_method(target, delta, dimension, seeds=1, seed=seed)
+    found = be.spectral_method(target, delta, dimension, preprocess="best", seeds=1, seed=seed)
     return {"spectral_overlap2": found.overlap2[0], "spectral_success": float(found.overlap2[0] > _SUCCESS)}
 
 
