@@ -140,6 +140,10 @@ def test_identical_neurons_stay_identical(make):
     theta = np.repeat(weights(p)[:1], 2, axis=0)
     run = descend(make(p), theta, 10)
     np.testing.assert_allclose(run.theta[0], run.theta[1], atol=1e-6)
+    # Together they are one neuron that feels the step divided by their number.
+    one = descend(make(problem(network=Network("gelu"), step_size=p.step_size / 2)), weights(p)[:1], 10)
+    np.testing.assert_allclose(run.theta[0], one.theta[0], atol=1e-5)
+    np.testing.assert_allclose(run.train_loss, one.train_loss, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["stored", "lazy"])

@@ -60,33 +60,10 @@ def test_reference_values_at_the_first_step():
     near([r.test_loss[1] for r in runs], 0.6652, 5e-4)
 
 
-REFERENCE = {  # lazily revealed descent at d = 150,000, two seeds: one percent
-    (IND, "squared", 10.0): {2: (0.8685, 0.929, 0.957), 5: (0.8040, 0.9345, 1.100), 20: (0.7004, 0.972, 1.699)},
-    ("z^2", "pseudo-huber", 4.0): {2: (0.571, 0.6067, 0.900), 10: (0.480, 0.619, 1.182), 20: (0.430, 0.6457, 1.716)},
-}
-
-
-@pytest.mark.parametrize("case", list(REFERENCE))
-def test_reference_trajectories(case):
-    target, loss, delta = case
-    runs = replicas(be.Problem(target, "gelu", loss=loss, step_size=0.5), delta, 20)
-    for t, row in REFERENCE[case].items():
-        got = np.array([(r.train_loss[t], r.test_loss[t], r.norm2[t, 0]) for r in runs])
-        near(got, np.array(row), 0.01 * np.array(row))
-
-
-def test_dropping_the_memory_term_is_noticed():
-    problem = be.Problem(IND, "gelu", step_size=0.5)
-    good, bad = (replicas(problem, 10.0, 5, memory=memory) for memory in (True, False))
-    near([r.train_loss[5] for r in good], 0.8040, 0.00804)
-    mean, error = mean_error([r.train_loss[5] for r in bad])
-    assert abs(mean - 0.8040) > 0.00804 + 20 * error
-
-
 def test_a_committee_of_relus_learns_as_published():
     """R1: two ReLU neurons of opposite sign on tanh(h1 + He3(h2)); simulations at D = 5000, 32 runs, 2e-3."""
     network = be.Network("relu", 2, (2**0.5, -(2**0.5)))
-    runs = replicas(be.Problem("tanh(z1 + he3(z2))", network, step_size=0.6), 3.0, 6, paths=1 << 17, count=4)
+    runs = replicas(be.Problem("tanh(z1 + he3(z2))", network, step_size=0.6), 3.0, 6, paths=1 << 16, count=4)
     overlap = [r.overlap[1:, 0] for r in runs]
     near([o[:, 0] for o in overlap], [0.07572, 0.12384, 0.15618, 0.17998, 0.19887, 0.21468], 2e-3)
     # The limit is -.17413(7) at t = 6 (2^19 paths): two standard errors (.001) of the simulation from it.
