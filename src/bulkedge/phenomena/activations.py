@@ -327,7 +327,7 @@ PHENOMENON = Phenomenon(
             yscale="log",
         ),
         Panel(
-            "along training",
+            "",
             (Mark("line", "limit", x="time", by="activation", label="threshold", dash=2, where={"step": 1.0}),),
             xlabel="step $t$",
             ylabel=_DELTA,

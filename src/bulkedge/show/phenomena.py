@@ -24,6 +24,7 @@ _SYMBOLS = {
     "step_size": r"$\eta$",
     "width": "$m$",
     "steps": "$T$",
+    "step": r"$\eta/\eta_0$",
 }
 
 
