@@ -39,6 +39,7 @@ def test_a_process_has_its_share_of_the_cores_and_no_more(pool, tiny):
     if share == "1":
         assert "--xla_cpu_multi_thread_eigen=false" in found["XLA_FLAGS"]
         assert found["threads"] == "1"
+        assert float(found["busy"]) < 1.3
     assert os.getpid() != int(found["pid"])
     assert "XLA_FLAGS" not in os.environ or os.environ["XLA_FLAGS"].count("eigen") <= 1
 
@@ -189,6 +190,7 @@ def test_dask_workers_do_not_oversubscribe(tiny, cluster):
     found = cluster.executor.submit(tiny.environment).result(60)
     assert [found[name] for name in THREADS] == ["1"] * 3
     assert found["threads"] == "1"
+    assert float(found["busy"]) < 1.3
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -149,13 +149,18 @@ def fill(store, knobs):
 
 
 def environment():
-    """The variables about threads, and how many of them array programs really use."""
+    """The variables about threads, how many of them array programs really use, and how many cores they keep busy."""
     import jax
     import threadpoolctl
 
-    jax.numpy.ones((64, 64)) @ jax.numpy.ones((64, 64))
+    x = jax.numpy.ones((500, 500))
+    (x @ x).block_until_ready()
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in range(10):
+        x = (x @ x * 1e-3).block_until_ready()
+    busy = (time.process_time() - cpu) / (time.perf_counter() - wall)
     used = max((pool["num_threads"] for pool in threadpoolctl.threadpool_info()), default=1)
-    return {**os.environ, "threads": str(used), "pid": str(os.getpid())}
+    return {**os.environ, "threads": str(used), "busy": str(busy), "pid": str(os.getpid())}
 
 
 def meet(folder, name, count):

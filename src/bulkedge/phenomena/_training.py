@@ -71,7 +71,7 @@ def predicted(*, delta: float, dimension: int, steps: int, **learner: Any) -> di
         for seed in range(_REPEATS)
     ]
     probability = np.array([a.success_probability for a in answers])
-    times = np.array([math.nan if a.time is None else a.time for a in answers])
+    times = np.array([math.inf if a.time is None else a.time for a in answers])  # more than half never learn
     return {
         "learning_probability": float(probability.mean()),
         "learning_probability_stderr": _error(probability),
@@ -89,4 +89,6 @@ def paths_for(task: be.Problem, samples: float) -> int:
 
 def _error(values: np.ndarray, rounding: float = 0.0) -> float:
     """Of the mean of repetitions, and what rounding to whole steps adds, which they share."""
+    if not np.all(np.isfinite(values)):
+        return math.nan
     return math.hypot(float(values.std(ddof=1)) / math.sqrt(values.size), rounding)
