@@ -23,6 +23,7 @@ from bulkedge.foundation.status import Status
 from bulkedge.learnability import laws, windows
 from bulkedge.learnability.floor import bounded_below, never_negative
 from bulkedge.learnability.others import MOST_PATHS, Seen, typical
+from bulkedge.learnability.room import asked
 from bulkedge.models import functions
 from bulkedge.models.covariance import Covariance
 from bulkedge.models.directions import directions
@@ -97,6 +98,7 @@ def anisotropic_threshold(
     """
     from bulkedge.learnability.algorithmic import hard_threshold
 
+    asked(problem, numerics)
     _check(problem, covariance)
     common: dict[str, Any] = {
         "covariance": covariance.to_dict(),
@@ -121,7 +123,7 @@ def anisotropic_threshold(
     else:
         plain = _windows(problem, best, flat, numerics)[0]
         isotropic = plain[0][0] if plain else None
-    asked = residual is None or residual <= max(1e-3, numerics.rtol)
+    met = residual is None or residual <= max(1e-3, numerics.rtol)
     return AnisotropicThreshold(
         delta=lows[best],
         reason=None if lows[best] is not None else "none",
@@ -133,7 +135,7 @@ def anisotropic_threshold(
         residual=residual,
         neurons=lows if len(lows) > 1 else None,
         isotropic=isotropic,
-        status=Status.CONVERGED if asked else Status.NOT_CONVERGED,
+        status=Status.CONVERGED if met else Status.NOT_CONVERGED,
         warnings=list(dict.fromkeys([*warnings, *remarks])),
         **common,
     )
@@ -149,6 +151,7 @@ def anisotropic_spectrum(
     numerics: Numerics = DEFAULT,
 ) -> AnisotropicSpectrum:
     """Limiting spectrum of m times the Hessian at t = 0, one neuron's block each."""
+    asked(problem, numerics)
     _check(problem, covariance)
     delta = positive("delta", delta)
     points = integer("points", points, low=16, high=100_000)

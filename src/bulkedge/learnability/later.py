@@ -36,6 +36,7 @@ from bulkedge.foundation.result import Result
 from bulkedge.foundation.status import Status
 from bulkedge.learnability import algorithmic, laws, windows
 from bulkedge.learnability.floor import bounded_below
+from bulkedge.learnability.room import asked, require_room
 from bulkedge.learnability.thresholds import Found, Search, dependence_on_samples, moving, threshold
 from bulkedge.models import directions as classes
 from bulkedge.models import latent
@@ -129,6 +130,7 @@ def later_thresholds(
     "one", a direction is learned by the neuron whose block shows it first; or "all". time: steps of descent after that.
     Ends where nothing hard remains, or where a stage has no threshold. `later_threshold` takes any overlap.
     """
+    asked(problem, numerics)
     choice("holders", holders, ("one", "all"))
     stages = list(_chain(problem, cosine, holders, time, numerics, progress))
     found = [[s.delta, s.directions.T.tolist()] for s in algorithmic.staircase(problem.link)]
@@ -187,6 +189,7 @@ def later_threshold(
     >>> found.hard
     [[0.0, 1.0]]
     """
+    asked(problem, numerics)
     t = integer("time", time, low=0, high=10_000)
     link, k, m = problem.link, problem.k, problem.m
     known = split(link, _basis(learned, k))
@@ -290,6 +293,7 @@ def planted(
     problem: Problem, delta: float, time: int, numerics: Numerics, overlap: np.ndarray, hidden: np.ndarray
 ) -> laws.Sampled:
     """Replicas of the DMFT that start with an overlap (m, k) and stay without any along `hidden` (k, r)."""
+    require_room(problem, time, numerics, kept=True)
     runs = [
         dmft.solve(problem, delta, time, paths=numerics.paths, seed=(numerics.seed, i), overlap=overlap, hidden=hidden)
         for i in range(numerics.replicas)
