@@ -21,7 +21,8 @@ h1 { font-size: 1.8rem; line-height: 1.2; margin: 0 0 .75rem; } h2 { font-size: 
 .answer { font-size: 1.15rem; margin: 0 0 1rem; } .soft, figcaption, footer { color: var(--soft); font-size: .92rem; }
 .verdict { border-left: .3rem solid; padding: .5rem .9rem; background: var(--card); }
 .agrees { color: var(--agrees); } .disagrees { color: var(--disagrees); } .undecided { color: var(--undecided); }
-.verdict b { text-transform: capitalize; } .verdict span { color: var(--ink); }
+.verdict b { text-transform: capitalize; } .verdict span, .verdict ul { color: var(--ink); }
+.verdict ul { margin: .3rem 0 0; padding-left: 1.2rem; font-size: .98rem; line-height: 1.45; }
 figure { margin: 1.2rem 0; } img { display: block; width: 100%; background: #fff; border: 1px solid var(--line);
   border-radius: .3rem; padding: .6rem; }
 figcaption { margin-top: .4rem; }

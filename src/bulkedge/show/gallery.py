@@ -66,11 +66,13 @@ def _section(number: int, plan: Mapping[str, Any], outcome: Any) -> list[str]:
     if outcome.size != "quick":
         command += f" --size {outcome.size}"
     word = outcome.verdict
+    sentences = "".join(f"<li>{frame.text(sentence)}</li>" for sentence in outcome.sentences)
     verdict = (
-        f'<p class="verdict {frame.text(word)}"><b>{frame.text(word)}.</b> '
-        f"<span>{frame.text(' '.join(outcome.sentences))}</span></p>"
+        f'<div class="verdict {frame.text(word)}"><b>{frame.text(word)}.</b> <ul>{sentences}</ul></div>'
         if word
-        else "".join(f"<p>{frame.text(s)}</p>" for s in outcome.sentences)
+        else f"<ul>{sentences}</ul>"
+        if sentences
+        else ""
     )
     said = [*outcome.warnings, *(f"{f['unit']} failed: {f['error'].splitlines()[0]}" for f in outcome.failures)]
     return [
