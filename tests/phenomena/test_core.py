@@ -148,6 +148,15 @@ def test_a_delayed_fall_is_told():
     ]
 
 
+def test_a_time_that_does_not_come_is_infinite(monkeypatch):
+    monkeypatch.setattr(_training, "SHARP_PATHS", 512)
+    learner = {"target": INDICATOR, "activation": "gelu", "loss": "squared", "step_size": 0.5}
+    found = _training.predicted(delta=2.0, dimension=400, steps=2, **learner)
+    assert found["learning_time"] == np.inf
+    assert np.isnan(found["learning_time_stderr"])
+    assert found["learning_probability"] < 0.1
+
+
 # --- phase-diagram and spectroscopy ---------------------------------------------------------------------------------
 
 

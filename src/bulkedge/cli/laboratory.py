@@ -42,7 +42,7 @@ def _run(values: dict[str, Any]) -> int:
     name, knobs = _subject("run", values.pop("words", []))
     output = {key: values.pop(key, None) for key in ("json", "out", "quiet")}
     values.setdefault("engine", "pool")
-    with _ended_politely(), watching(bool(output["quiet"] or output["json"])) as watch, _knobs_named(knobs):
+    with _ended_politely(), watching(bool(output["quiet"] or output["json"])) as watch, _knobs_named(name):
         outcome = lab.run(name, **values, progress=watch, **knobs)
     return _answer(outcome, bool(output["json"]), output["out"])
 
@@ -59,7 +59,7 @@ def _show(values: dict[str, Any]) -> int:
         last = recall(store, locate(name).name)
         if last is not None:
             size, knobs = last["size"], last["settings"]
-    with _knobs_named(knobs):
+    with _knobs_named(name):
         outcome = lab.gather(name, size=size or "quick", store=store, **knobs)
     return _answer(outcome, bool(values.get("json")), values.get("out"))
 
@@ -111,12 +111,14 @@ def _subject(command: str, words: Sequence[str]) -> tuple[str, dict[str, str]]:
 
 
 @contextlib.contextmanager
-def _knobs_named(knobs: dict[str, Any]) -> Iterator[None]:
-    """Errors about a knob say so: some have the names of options."""
+def _knobs_named(phenomenon: str) -> Iterator[None]:
+    """Errors about a knob, also one that has its default, say so: some have the names of options."""
     try:
         yield
     except BadInput as error:
-        if error.argument in knobs:
+        from bulkedge.lab.plan import locate
+
+        if error.argument != "phenomenon" and error.argument in {knob.name for knob in locate(phenomenon).knobs}:
             raise BadInput(f"knob {error.argument}", error.message) from None
         raise
 
