@@ -31,6 +31,8 @@ def test_width_is_read_off_or_repeated():
         ({"width": 2.5}, "width"),
         ({"width": 3, "second_layer": [1, 2]}, "second_layer: must be one number or 3"),
         ({"second_layer": [1, 2], "bias": [1, 2, 3]}, "second_layer"),
+        ({"second_layer": [1.0] * 5000}, "width"),
+        ({"second_layer": []}, "width"),
         ({"second_layer": 0.0}, "all entries are zero"),
         ({"second_layer": "a"}, "second_layer"),
         ({"bias": [np.nan]}, "bias: must be finite"),

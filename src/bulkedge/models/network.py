@@ -30,7 +30,7 @@ class Network:
         width = integer("width", self.width, low=1, high=4096)
         lengths = {np.size(v) for v in (self.second_layer, self.bias) if np.ndim(v) == 1}
         if width == 1 and lengths:
-            width = max(lengths)
+            width = integer("width", max(lengths), low=1, high=4096)
         object.__setattr__(self, "width", width)
         for name in ("second_layer", "bias"):
             object.__setattr__(self, name, _per_neuron(name, getattr(self, name), width))
