@@ -26,7 +26,7 @@ def test_isotropic_inputs_give_what_simulate_gives():
 
 
 def test_the_spectrum_of_the_inputs_is_the_one_asked_for():
-    """A linear neuron with squared loss has G = 1: its Hessian is the sample covariance, in two pieces at delta = 40."""
+    """A linear neuron with squared loss has G = 1: the Hessian is the sample covariance, in two pieces."""
     few = start_spectrum(INDICATOR, be.Covariance([0.5, 1.5], [0.25, 0.75], [0, 1]), 40.0, 200, 3)
     again = start_spectrum(INDICATOR, be.Covariance([0.5, 1.5], [0.25, 0.75], [0, 1]), 40.0, 200, 3)
     assert np.array_equal(few.values, again.values)
