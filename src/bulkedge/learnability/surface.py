@@ -19,6 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from bulkedge.foundation.errors import BadInput
 from bulkedge.gaussian import quadrature
@@ -53,7 +54,8 @@ class Point:
     """The first window at one vector of parameters.
 
     delta: where it begins, None if there is none; margin: the least value of F then. slope: of log delta, or of the
-    margin. neuron: whose block it is. beta, direction: where and along what it begins. law: of that neuron's weight.
+    margin (then a guide for a search only: the least F may lie where E[T^2] = E[T] and its slope jumps). neuron: whose
+    block it is. beta, direction: where and along what it begins. law: of that neuron's weight.
     """
 
     delta: float | None
@@ -123,13 +125,14 @@ class Surface:
 
     def _of_neuron(self, vector: np.ndarray, j: int) -> Point:
         law = self.law(vector, j)
+        inside = True
         windows_here = windows.of_fixed_law(law) if law.low < 0 else []
         if windows_here:
             delta = windows_here[0][0]
             edge = bulk.left_edge(law, delta)
             beta = outliers.search_end(law, delta, edge, negative=True)
         else:
-            delta, beta = None, _closest(law)
+            delta, (beta, inside) = None, _closest(law)
         w = np.linalg.eigh(law.tensor(bulk.transform(law, beta)))[1][:, 0]
         i, k = np.triu_indices(law.r)
         tilt = (w[i] * w[k] * np.where(i == k, 1.0, 2.0)) @ self.nodes.moments - 1.0
@@ -137,15 +140,23 @@ class Surface:
             found = self._slopes(self._arrays, jnp.asarray(vector), jnp.asarray(beta), jnp.asarray(tilt), j)
         (f, size), by_p, by_beta = map(np.asarray, found)
         if delta is None:
-            return Point(None, float(f), by_p[0], j, beta, w, law)
+            # At an end of the range of delta, which is where D has a given value, beta moves along.
+            slope = by_p[0] if inside else by_p[0] - by_beta[0] * by_p[1] / by_beta[1]
+            return Point(None, float(f), slope, j, beta, w, law)
         slope = -(by_p[1] - by_beta[1] * by_p[0] / by_beta[0])
         return Point(math.exp(-float(size)), 0.0, slope, j, beta, w, law)
 
 
-def _closest(law: WeightLaw) -> float:
-    """The beta of the least value of F on a grid."""
+def _closest(law: WeightLaw) -> tuple[float, bool]:
+    """The beta of the least value of F, and whether it lies inside the range of delta that is searched."""
     chart = windows.Chart(law)
-    return bulk.beta_of(law, float(chart.grid[int(np.argmin([chart.margin(float(u)) for u in chart.grid]))]))
+    grid = chart.grid
+    least = int(np.argmin([chart.margin(float(u)) for u in grid]))
+    if least in (0, grid.size - 1):
+        return bulk.beta_of(law, float(grid[least])), False
+    ends = float(grid[least - 1]), float(grid[least + 1])
+    u = minimize_scalar(chart.margin, bounds=ends, method="bounded", options={"xatol": 1e-7}).x
+    return bulk.beta_of(law, float(u)), True
 
 
 @functools.lru_cache(maxsize=8)

@@ -50,7 +50,7 @@ def matrix_laws(sample: laws.Sampled) -> list[MatrixLaw]:
     kinds = np.unique(np.stack(problem.layer, axis=1), axis=0, return_inverse=True)[1]
     alike = tuple(int(i) for i in np.ravel(kinds))
     return [
-        MatrixLaw(np.moveaxis(r.weights(sample.time, "full")[:, :, few], 2, 0), (r.z.T @ hard)[few], alike=alike)
+        MatrixLaw(np.moveaxis(r.weights(sample.time, "full")[:, :, few], 2, 0).copy(), (r.z.T @ hard)[few], alike=alike)
         for r in sample.runs
     ]
 

@@ -48,7 +48,7 @@ def design(
     delta: float | None = None,
     dimension: int = 200,
     steps: int = 100,
-    seeds: int = 200,
+    seeds: int = 120,
     numerics: Numerics = DEFAULT,
     progress: Progress | None = None,
 ) -> Design:
