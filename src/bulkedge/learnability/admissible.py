@@ -19,6 +19,7 @@ from bulkedge.models.target import target as read_target
 
 Progress = Callable[[str, int, int], None]
 _LINES = 24
+_MOST_TURNS = 300
 _FAR = 37.0
 """Beyond this radius a Gaussian weight is no number any more."""
 
@@ -44,13 +45,28 @@ def admissible(link: Target) -> Target:
     nodes = latent.nodes(link) if latent.active(link).shape[1] else None
     if nodes is None:
         raise BadInput("target", "does not depend on z: there is nothing to learn")
-    if not np.all(np.isfinite(nodes.y)):
-        z = nodes.z[~np.isfinite(nodes.y)][0]
+    wrong = ~np.isfinite(nodes.y) & (nodes.p > 0)
+    if np.any(wrong):
+        z = nodes.z[wrong][0]
         raise BadInput("target", f"is not finite at z = {np.round(z, 3).tolist()}; it must be for almost every z")
     where = _heavy(link)
     if where:
         raise BadInput("target", f"is not square-integrable: E[y^2] diverges {where}")
+    turns = _turns(link)
+    if turns > _MOST_TURNS:
+        raise BadInput("target", f"oscillates too fast ({turns} turns along a line) for the law of y to be resolved")
     return link
+
+
+def _turns(link: Target) -> int:
+    """How often h turns round along random lines through the origin, between -9 and 9."""
+    u = np.random.default_rng(20260206).standard_normal((4, link.latent_dim))
+    u /= np.linalg.norm(u, axis=1, keepdims=True)
+    t = np.linspace(-quadrature.RADIUS, quadrature.RADIUS, 8192)
+    y = latent.evaluate(link, t[:, None, None] * u, np.zeros((t.size, len(u))))
+    step = np.diff(y, axis=0)
+    step = np.where(np.abs(step) > 1e-12 * (1.0 + np.abs(y[1:])), np.sign(step), 0.0)
+    return max(int(np.count_nonzero(np.diff(s[s != 0.0]))) for s in step.T)
 
 
 def _heavy(link: Target) -> str:

@@ -78,6 +78,8 @@ def active(link: Target) -> np.ndarray:
     basis = _span(slopes, np.zeros((k, 0)))
     if basis.shape[1] < k:
         basis = _span(_jumps(link, z, e), basis)
+    if k == 1 and not link.noisy and basis.shape[1] == 0 and np.ptp(_on_line(link, np.ones(1)).y) > 0:
+        return np.eye(1)  # a jump that no random segment met
     return np.eye(k) if basis.shape[1] == k else basis
 
 
