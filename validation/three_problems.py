@@ -11,6 +11,7 @@ Prints a table and returns the number of disagreements. With names of problems a
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections import defaultdict
@@ -54,8 +55,10 @@ PROBLEMS = {
     ),
 }
 STEPS, LOOK = 8, (0, 4)
-CLEAR = 0.03
-"""An outlier is compared where it is further from the bulk than this share of the bulk's width."""
+CLEAR, ALIGNED = 0.03, 0.4
+"""An outlier is compared if it is further from the bulk than this share of the bulk's width, or its overlap2 is larger
+than that: others hide in the fluctuations of the edge.
+"""
 NUMERICS = be.Numerics(paths=32768, replicas=8)
 
 
@@ -167,7 +170,8 @@ def outliers(name: str, block: be.foundation.answers.Spectrum, runs: list) -> in
         edge = block.edge if below else block.right_edge
         mine = [o for o in block.outliers if (o.value < edge) == below]
         mine = sorted(mine, key=lambda o: o.value, reverse=not below)
-        clear = [o for o in mine if abs(o.value - edge) > CLEAR * width]
+        far = lambda o, edge=edge: abs(o.value - edge) > CLEAR * width or o.overlap2 > ALIGNED  # noqa: E731
+        clear = list(itertools.takewhile(far, mine))
         for i, o in enumerate(clear):
             at = i if below else -1 - i
             seen = np.array([(values[at], squared[o.kind][at]) for values, squared in runs])
