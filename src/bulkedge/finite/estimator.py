@@ -35,6 +35,17 @@ class Estimator:
             setattr(self, name, value)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn wants to know; only it asks, so it is there."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=True, one_d_labels=True),
+            transformer_tags=TransformerTags() if hasattr(self, "transform") else None,
+            input_tags=InputTags(),
+        )
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
 
