@@ -17,8 +17,6 @@ from bulkedge.lab.pool import WorkerDied, thread_variables
 from bulkedge.lab.record import Task
 from bulkedge.lab.work import call_packed
 
-DEATHS = 2
-"""Workers of Dask's that may die with a unit before it counts as failed; they are replaced, and it is done again."""
 _POLL, _LATE = 0.25, 2.0
 """Seconds between two looks at a job, and how late its result may come over a network's disk."""
 
@@ -34,9 +32,9 @@ def _needed(package: str) -> Any:
 
 
 class DaskEngine(Engine):
-    """Of a client. Dask itself replaces a dead worker and does its units again, up to a number of deaths."""
+    """Of a client. Dask replaces a dead worker; its units come back as killed, and are done again."""
 
-    attempts = 1
+    blames_all = True
 
     def __init__(self, client: Any, workers: int) -> None:
         super().__init__(client.get_executor(pure=False), workers, 2 * workers)
@@ -68,7 +66,7 @@ def dask_cluster(address: str, workers: int, store: Path) -> Iterator[Engine]:
             yield of_client(client, None)
         return
     choices = {
-        "distributed.scheduler.allowed-failures": DEATHS - 1,
+        "distributed.scheduler.allowed-failures": 0,
         "distributed.nanny.pre-spawn-environ": thread_variables(1),
     }
     with (

@@ -28,11 +28,13 @@ class Engine:
     """An executor and how it is used. workers: units at the same time; room: chunks it is given at the same time.
 
     stores: its workers write into the store themselves, and may go on when this process is gone. attempts: how many
-    workers may die with a unit before it counts as failed.
+    workers may die with a unit before it counts as failed. blames_all: a death is also told of units that only waited
+    for the same worker; they are then tried again one at a time.
     """
 
     stores = False
     attempts = 2
+    blames_all = False
 
     def __init__(self, executor: Executor, workers: int, room: int | None = None) -> None:
         self.executor = executor

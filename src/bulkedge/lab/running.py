@@ -160,7 +160,10 @@ def _reports(tasks: Sequence[Task], store: Store, engine: Engine) -> Iterator[Re
     folder = str(store.path.resolve()) if engine.stores else None
     deaths: collections.Counter[str] = collections.Counter()
     flying: dict[Future[list[Report]], list[Task]] = {}
-    while waiting or flying:
+    suspects: collections.deque[list[Task]] = collections.deque()
+    while waiting or flying or suspects:
+        if not waiting and not flying:
+            waiting.append(suspects.popleft())  # alone, so that it is known who is to blame
         batch = [waiting.popleft() for _ in range(min(len(waiting), engine.room - len(flying)))]
         flying |= dict(zip(engine.submit_all(compute_all, batch, folder), batch, strict=True))
         finished, _ = wait(flying, return_when=FIRST_COMPLETED)
@@ -181,7 +184,7 @@ def _reports(tasks: Sequence[Task], store: Store, engine: Engine) -> Iterator[Re
                 yield Report(chunk[0], 0.0, f"its worker died: {' '.join(str(error).split())[:300]}")
                 chunk = chunk[1:]
             if chunk:
-                waiting.append(chunk)
+                (suspects if engine.blames_all else waiting).append(chunk)
 
 
 def _outcome(plan: Plan, store: Store, asked: Sequence[Task]) -> Outcome:
