@@ -111,3 +111,12 @@ def test_several_neurons_have_a_covariance():
     spread = simulated.stderr["hidden_variance"][4]
     # At d = 200 there is a finite-size part of a few over d.
     assert np.all(np.abs(v[4] - simulated.hidden_variance[4]) < 4 * np.hypot(spread, error[4]) + 10 / 200 * v[4, 0, 0])
+
+
+def test_no_step_and_a_divergence_at_the_first_one():
+    few = be.Numerics(paths=512, replicas=2)
+    still = be.trajectory(be.Problem("z^2", "gelu"), 3.0, 0, numerics=few)
+    assert still.hidden_variance == pytest.approx([1.0])
+    lost = be.trajectory(be.Problem("z^2", "quad", step_size=1e6), 3.0, 4, numerics=few)
+    assert lost.diverged_at == 1
+    assert np.isnan(lost.hidden_variance[1:]).all()

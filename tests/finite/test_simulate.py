@@ -75,6 +75,13 @@ def test_one_run_has_no_error_and_an_easy_target_no_hidden_variance():
     assert r.to_dict()["stderr"]["norm2"][0] is None
 
 
+@pytest.mark.parametrize("data", ["stored", "lazy", "auto"])
+def test_no_step_at_all(data):
+    r = simulate(INDICATOR, delta=4, dimension=50, steps=0, seeds=2, data=data)
+    assert r.train_loss.shape == (1,)
+    assert r.norm2 == pytest.approx([1.0])
+
+
 def test_reproducible_and_runs_do_not_depend_on_their_number():
     settings = {"delta": 4, "dimension": 50, "steps": 4, "spectrum_times": (4,), "eigenpairs": 1}
     for data in ("stored", "lazy"):

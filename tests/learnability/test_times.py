@@ -67,7 +67,10 @@ def test_divergence_is_said(indicator):
 
     found = be.learning_time(replace(indicator, step_size=500.0), 5.0, 100, 10, numerics=FEW)
     assert found.status is Status.DIVERGED
-    assert "diverges at step" in found.warnings[0]
+    assert found.diverged_at is not None
+    assert f"diverges at step {found.diverged_at}:" in found.warnings[0]
+    with pytest.raises(be.BadInput, match="problem"):
+        be.learning_time("z^2", 5.0, 100)
 
 
 def test_nothing_to_wait_for():

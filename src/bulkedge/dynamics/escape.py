@@ -56,10 +56,10 @@ def escape(run: Run) -> Escape:
             part[m + v] = -root * np.einsum("uab,ubi->ai", response[v, :known], part[:known])
         push[m + v, :, v * r : (v + 1) * r] -= root * np.eye(r)
     c = run.kernels.c[:, :, run.problem.k :]
-    gain, noisy = (np.einsum("tju,uai->tjai", c, part).reshape(len(c), m * r, -1) for part in (start, push))
+    gain, noisy = (np.einsum("tju,uai->tjai", c, part).reshape(len(c), m * r, part.shape[2]) for part in (start, push))
     covariance = gain @ gain.transpose(0, 2, 1) + noisy @ noise @ noisy.transpose(0, 2, 1)
     # zeta(s) = mix(s) omega.
-    spread = np.einsum("sjv,ab->sjavb", run.kernels.mix, np.eye(r)).reshape(-1, m * r, count * r)
+    spread = np.einsum("sjv,ab->sjavb", run.kernels.mix, np.eye(r)).reshape(len(run.kernels.mix), m * r, count * r)
     shared = np.einsum("sip,tqp->sitq", spread @ noise, noisy)
     return Escape(gain, covariance, shared)
 

@@ -146,7 +146,8 @@ def _vectors(problem: Problem, steps: int, hessian: str | None) -> tuple[int, in
     """Left and right vectors of a run: factors, and target directions with the weights at every time."""
     m = problem.m
     extra = {None: 0, "block": PRODUCTS, "full": m * PRODUCTS}[hessian]
-    return m * steps + extra, problem.k + m * (steps + 1) + extra
+    # Without a step no factor is asked for, but a matrix has room for one.
+    return max(1, m * steps + extra), problem.k + m * (steps + 1) + extra
 
 
 class _Pieces:

@@ -173,6 +173,7 @@ def _by_quadrature(problem: Problem, j: int, law: WeightLaw, rtol: float) -> Fou
 
 
 def thin(edge: Any) -> tuple[str, ...]:
+    """The warning of an edge that is taken at A."""
     if not edge.thin:
         return ()
     return (
@@ -216,6 +217,7 @@ def _by_samples(problem: Problem, j: int, numerics: Numerics, bounded: bool, pro
 
 
 def heavy(edge: Any) -> tuple[str, ...]:
+    """The warning of an edge that hangs on a single sample."""
     if edge.share < _SHARE:
         return ()
     return (f"A single sample carries {edge.share:.0%} of what decides the edge: more paths would move it.",)
@@ -234,6 +236,7 @@ def dependence_on_samples(problem: Problem, j: int, numerics: Numerics) -> list[
 
 
 def trap(dependence: list[list[float | None]], numerics: Numerics) -> str:
+    """The warning of a weight that is unbounded below."""
     rows = ", ".join(
         f"{int(n or 0)}: " + ("none" if d is None or e is None else f"{d:.3g}({e:.1g})") for n, d, e in dependence
     )

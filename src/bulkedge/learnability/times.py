@@ -28,6 +28,7 @@ from bulkedge.foundation.checks import integer, positive
 from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.numerics import DEFAULT, Numerics
 from bulkedge.foundation.status import Status
+from bulkedge.learnability import room
 from bulkedge.learnability.curves import padded
 from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem
@@ -116,6 +117,7 @@ def learning_time(
     delta = positive("delta", delta)
     dimension = integer("dimension", dimension, low=2, high=10**12)
     steps = integer("steps", steps, low=1, high=5000)
+    room.asked(problem, numerics)
     hard = directions(problem.link).hard
     if hard.shape[1] == 0:
         raise BadInput(
@@ -128,6 +130,7 @@ def learning_time(
         "numerics": numerics.to_dict(),
         "problem": problem.to_dict(),
     }
+    room.require_room(problem, steps, numerics, kept=False)
     parts, norms = [], []
     linear = min(steps, _LINEAR_STEPS)
     paths = min(numerics.paths, max(_PATHS_OF_DRAWS, numerics.paths * _FULL_PATHS // linear))
@@ -140,6 +143,7 @@ def learning_time(
                 quartiles=[None] * 3,
                 success_probability=0.0,
                 hidden_variance=np.zeros(0),
+                diverged_at=run.diverged_at,
                 status=Status.DIVERGED,
                 warnings=[
                     f"The dynamics diverges at step {run.diverged_at}: try a smaller step size or a larger delta."
