@@ -146,14 +146,14 @@ def _order(at: Any, losses: Sequence[str], name: str) -> list[str]:
 _DELTA = r"samples per dimension $\delta$"
 
 
-def _learning(title: str, target: str) -> Panel:
+def _learning(target: str) -> Panel:
     """Fractions that learn, for every activation, at one target and the largest dimension."""
     where = {"target": target, "dimension": 1e9}
     return Panel(
-        title,
+        "",
         (
-            Mark("line", "learning_probability", x="delta", by="loss", where=where),
             Mark("points", "learned", x="delta", by="loss", where=where),
+            Mark("line", "learning_probability", x="delta", by="loss", where=where),
         ),
         xlabel=_DELTA,
         ylabel="fraction that learns",
@@ -163,10 +163,10 @@ def _learning(title: str, target: str) -> Panel:
     )
 
 
-def _along(title: str, target: str) -> Panel:
+def _along(target: str) -> Panel:
     """Thresholds in time against delta_alg, for every activation, at one target."""
     return Panel(
-        title,
+        "",
         (
             Mark("line", "threshold", x="time", by="loss", label="threshold", where={"target": target}),
             Mark("level", "best", label=r"$\delta_{\rm alg}$", dash=2, where={"target": target}),
@@ -220,10 +220,10 @@ PHENOMENON = Phenomenon(
     plan=plan,
     judged=(Judged("learned", "learning_probability", scale=1.0, name="fraction of runs that learn"),),
     panels=(
-        _learning(r"$z^2$", "z**2"),
-        _along(r"$z^2$", "z**2"),
-        _learning("signs", SIGNS),
-        _along("signs", SIGNS),
+        _learning("z**2"),
+        _along("z**2"),
+        _learning(SIGNS),
+        _along(SIGNS),
     ),
     conclude=conclude,
 )
