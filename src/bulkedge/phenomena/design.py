@@ -151,8 +151,8 @@ PHENOMENON = Phenomenon(
             (
                 Mark("line", "chance", x="delta", by="network", label="predicted"),
                 Mark("points", "learned", x="delta", by="network"),
-                Mark("rule", "before", label="threshold of the default", dash=2),
-                Mark("rule", "after", label="threshold of the winner", dash=1),
+                Mark("rule", "before", label="threshold of the default", dash=2, colour=1),
+                Mark("rule", "after", label="threshold of the winner", dash=1, colour=2),
             ),
             xlabel=r"samples per dimension $\delta$",
             ylabel="fraction that learns",
