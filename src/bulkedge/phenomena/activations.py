@@ -135,9 +135,9 @@ def _window(at: Any) -> str:
     base = at.sel(step=1.0)
     if np.any(base["never_negative"].values > 0.5):
         return (
-            "Its Hessian weight l'' sigma'^2 is never negative, so there is no window at any time; what it learns it "
-            "learns because finite steps move samples across the kink, where the Hessian of a finite network sees "
-            "nothing."
+            "Its Hessian weight l'' sigma'^2 is never negative, so there is no window at any time; what it learns, "
+            "no negative eigenvalue announced. (Finite steps move samples across the kink, which the Hessian of a "
+            "finite network does not see.)"
         )
     words = []
     for t in base["time"].values:
