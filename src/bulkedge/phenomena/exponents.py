@@ -26,8 +26,8 @@ def _slope(dimension: Sequence[float], values: np.ndarray) -> float:
 def law(*, target: str, dimension: Sequence[int], noise: float) -> dict[str, Any]:
     """Samples C d^max(1, p - 1), times log d for p = 2, p the information exponent; the slope over these dimensions.
 
-    slope_drift: what the constant beside log d (p = 2), or the end of the search, which costs d^(-1/2) of it (p > 2),
-    can change. expected: along the mean path of small steps.
+    expected: along the mean path of small steps. slope_drift: twice what that path's own slope differs by, the finite-size
+    correction whose law is known.
     """
     found = exponents(target)
     d, p = np.array(dimension, float), found.information
@@ -37,12 +37,12 @@ def law(*, target: str, dimension: Sequence[int], noise: float) -> dict[str, Any
     if p is None:
         return {**missing, "expected": expected, "size": d, "generative": np.nan}
     growth = d ** max(1.0, p - 1.0) * (np.log(d) if p == 2 else 1.0)
-    middle = float(np.exp(np.mean(np.log(d))))
-    drift = 2.0 / np.log(middle) ** 2 if p == 2 else middle**-0.5
+    slope = _slope(dimension, growth)
+    drift = 2.0 * abs(_slope(dimension, expected) - slope) if np.all(np.isfinite(expected)) else 0.0
     return {
         "power": max(1.0, p - 1.0),
-        "law_slope": _slope(dimension, growth),
-        "slope_drift": float(drift),
+        "law_slope": slope,
+        "slope_drift": drift,
         "expected": expected,
         "size": d,
         "generative": np.nan if found.generative is None else max(1.0, found.generative / 2.0),

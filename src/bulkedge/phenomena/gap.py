@@ -112,7 +112,8 @@ def conclude(table: Any) -> list[str]:
         ("delta_nn", "the Hessian of the network points to the feature from"),
     )
     limits = [f"{what} delta = {float(table[name]):.4g}" for name, what in names if np.isfinite(table[name])]
-    lines = [", ".join(limits).capitalize() + "."] if limits else []
+    said = ", ".join(limits)
+    lines = [f"{said[0].upper()}{said[1:]}."] if limits else []
     found = {}
     for name, words, line in (
         ("spectral", "the best spectral method", "spectral_expected"),
@@ -228,8 +229,8 @@ PHENOMENON = Phenomenon(
                 *_LIMITS,
                 Mark("line", "spectral_expected", x="delta", label="spectral method, limit", colour=1),
                 Mark("points", "spectral_overlap2", x="delta", label="spectral method", colour=1),
-                Mark("line", "amp_expected", x="delta", label="AMP, limit", colour=2, dash=1),
-                Mark("points", "amp_overlap2", x="delta", label="AMP", colour=2, dash=1),
+                Mark("line", "amp_expected", x="delta", label="AMP, limit", colour=3, dash=1),
+                Mark("points", "amp_overlap2", x="delta", label="AMP", colour=3, dash=1),
             ),
             xlabel=r"samples per dimension $\delta$",
             ylabel="squared overlap",
@@ -241,9 +242,9 @@ PHENOMENON = Phenomenon(
             (
                 *_LIMITS,
                 Mark("points", "spectral_success", x="delta", label="spectral method", colour=1),
-                Mark("points", "amp_success", x="delta", label="AMP", colour=2, dash=1),
-                Mark("line", "learning_probability", x="delta", label="descent, predicted", colour=3, dash=2),
-                Mark("points", "learned", x="delta", label="descent", colour=3, dash=2),
+                Mark("points", "amp_success", x="delta", label="AMP", colour=3, dash=1),
+                Mark("line", "learning_probability", x="delta", label="descent, predicted", colour=4, dash=2),
+                Mark("points", "learned", x="delta", label="descent", colour=4, dash=2),
             ),
             xlabel=r"samples per dimension $\delta$",
             ylabel="fraction that succeeds",
