@@ -17,7 +17,7 @@ from bulkedge.models import latent
 from bulkedge.models.directions import complement
 from bulkedge.models.target import target
 
-Q = norm.ppf(0.75)
+Q = float(norm.ppf(0.75))
 
 
 def bessel(y):

@@ -27,7 +27,7 @@ _GAIN = 1e-9
 class Explained:
     """Matrices of E[E[phi_a | y] E[phi_b | y]] from all replicas and from all but one, each (R + 1, C, C).
 
-    coarse: the same with polynomials of half the order, for the error of the fit.
+    coarse: the same with polynomials of half the order on intervals twice as long, for the error of the fit.
     """
 
     fine: np.ndarray
@@ -128,6 +128,7 @@ def _fitted(x: np.ndarray, mass: np.ndarray, sums: np.ndarray) -> Explained:
         return moment.transpose(0, 2, 1) @ np.linalg.pinv(gram, rcond=1e-11, hermitian=True) @ moment
 
     leaves: list[tuple[int, int, np.ndarray]] = []
+    refused: list[np.ndarray] = []
 
     def grow(a: int, b: int, energy: np.ndarray, depth: int) -> None:
         middle = a + int(np.searchsorted(x[a:b], 0.5 * (x[a] + x[b - 1])))
@@ -139,12 +140,14 @@ def _fitted(x: np.ndarray, mass: np.ndarray, sums: np.ndarray) -> Explained:
         # The first halvings are made in any case: a symmetric signal may not show in them.
         if depth < _DEPTH - 3 and gain < max(_GAIN, _SIGMAS * error):
             leaves.append((a, b, energy))
+            refused.append(left + right - energy)
             return
         grow(a, middle, left, depth - 1)
         grow(middle, b, right, depth - 1)
 
     grow(0, x.size, fit(0, x.size), _DEPTH)
     fine = np.sum([energy for _, _, energy in leaves], axis=0)
-    coarse = np.sum([fit(a, b, ORDER // 2) for a, b, _ in leaves], axis=0)
+    # What more halvings would explain, each too little to be told from noise, counts as error too.
+    coarse = np.sum([fit(a, b, ORDER // 2) for a, b, _ in leaves], axis=0) - np.sum(refused, axis=0)
     assert fine.shape[0] == replicas + 1
     return Explained(fine, coarse)

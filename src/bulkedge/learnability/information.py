@@ -28,7 +28,14 @@ from bulkedge.gaussian.cloud import cloud
 from bulkedge.gaussian.conditional import levels
 from bulkedge.learnability.admissible import Progress, described, read
 from bulkedge.learnability.algorithmic import Stage, resolved, staircase
-from bulkedge.learnability.overlap_information import Weighted, coincidence, information, laws, least
+from bulkedge.learnability.overlap_information import (
+    Weighted,
+    coincidence,
+    information,
+    laws,
+    least,
+    most_coincidence,
+)
 from bulkedge.models import directions as classes
 from bulkedge.models import latent
 from bulkedge.models.target import Target
@@ -37,6 +44,9 @@ _GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95,
 _FAR = np.array([0.99, 0.995, 0.998, 0.999])
 """Added where s is known up to a few values: the label then says ever more of finer views."""
 _MOST_KNOWN = 1
+_CORE, _TAIL = 6.0, 1e-3
+"""The tails of s beyond the first must not add more than this share of f - 1."""
+_FAINT = 1e-6
 _LABELS = 64
 _VIEWS, _POINTS = 9, 11
 
@@ -76,17 +86,17 @@ def delta_it(target: Any, latent_dim: int | None = None, *, progress: Progress |
     if hard.shape[1] == 1 and easy.shape[1] <= _MOST_KNOWN:
         both = [laws(link, easy, hard, coarseness) for coarseness in (1.0, 1.5)]
         if both[0] is not None and both[1] is not None:
-            return _exact(both[0], both[1], stage, common)
+            return _exact(both[0], both[1], stage, _even(link, easy, hard), common)
     return _bounds(link, easy, hard, stage, common)
 
 
 # --- one direction ---
 
 
-def _exact(fine: Weighted, coarse: Weighted, stage: Stage, common: dict[str, Any]) -> DeltaIT:
+def _exact(fine: Weighted, coarse: Weighted, stage: Stage, even: bool, common: dict[str, Any]) -> DeltaIT:
     q, delta = _smallest(fine, stage.delta)
     error = abs(delta - _smallest(coarse, stage.delta)[1]) + (stage.stderr if q == 0.0 else 0.0)
-    lower = _second_moment(fine, stage.delta)
+    lower = _second_moment(fine, stage.delta, even)
     finite = stage.delta is not None
     return DeltaIT(
         delta=delta,
@@ -116,10 +126,25 @@ def _smallest(found: Weighted, at_zero: float | None) -> tuple[float, float]:
     return min([*limits, best], key=lambda pair: pair[1])
 
 
-def _second_moment(found: Weighted, at_zero: float | None) -> float:
-    best = least(lambda m: -0.5 * math.log1p(-m * m) / math.log(coincidence(found, m)), _grid(found))[1]
-    at_one = 1.0 if any(part.s.ndim == 2 for _, part in found) else math.inf
-    return min(best, at_one, at_zero if at_zero is not None else math.inf)
+def _second_moment(found: Weighted, at_zero: float | None, even: bool) -> float:
+    """Inf over 0 < m < 1 of -log(1 - m^2)/(2 log f(m)).
+
+    Where the tails of s beyond what is integrated matter, f is bounded by its value for y = z, or y = |z|.
+    """
+    most = most_coincidence(found)
+
+    def bound(m: float) -> float:
+        whole = coincidence(found, m)
+        tail = whole - coincidence(found, m, _CORE)
+        by_degrees = 1.0 / (1.0 - m * m) if even else 1.0 / (1.0 - m)
+        settled = tail <= max(_TAIL * (whole - 1.0), _FAINT)
+        return min(whole + tail if settled else math.inf, by_degrees, most)
+
+    best = least(lambda m: -0.5 * math.log1p(-m * m) / math.log(bound(m)), _GRID)[1]
+    # Beyond the grid f is at most `most`; without such a bound the ratio of f for y = |z|, or y = z, tends to 1/2.
+    last = float(_GRID[-1])
+    beyond = 0.5 if math.isinf(most) else -0.5 * math.log1p(-last * last) / math.log(most)
+    return min(best, beyond, at_zero if at_zero is not None else math.inf)
 
 
 # --- several directions, or a law that is not known exactly ---
@@ -130,9 +155,7 @@ def _bounds(link: Target, easy: np.ndarray, hard: np.ndarray, stage: Stage, comm
     rate = 0.0 if stage.delta is None else 1.0 / max(stage.delta - 5.0 * stage.stderr, 1e-9)
     if stage.bound is not None:
         rate = 1.0 / stage.bound
-    turns = [hard.T @ g @ hard for g in classes.symmetries(link) if np.allclose(g @ easy, easy, atol=1e-6)]
-    r = hard.shape[1]
-    even = any(np.allclose(g @ h, -np.eye(r), atol=1e-6) for g in turns for h in turns)
+    r, even = hard.shape[1], _even(link, easy, hard)
     labels = _labels(link)
     lower = _hermite_bound(r, rate, even, math.inf if labels is None else float(labels.size))
     kinds = {"lower": HERMITE}
@@ -154,6 +177,12 @@ def _bounds(link: Target, easy: np.ndarray, hard: np.ndarray, stage: Stage, comm
         method="bounds",
         **common,
     )
+
+
+def _even(link: Target, easy: np.ndarray, hard: np.ndarray) -> bool:
+    """Whether turning all hard directions round leaves the label alone: it then sees no odd Hermite degree."""
+    turns = [hard.T @ g @ hard for g in classes.symmetries(link) if np.allclose(g @ easy, easy, atol=1e-6)]
+    return any(np.allclose(g @ h, -np.eye(hard.shape[1]), atol=1e-6) for g in turns for h in turns)
 
 
 def _labels(link: Target) -> np.ndarray | None:

@@ -9,6 +9,7 @@ s and s' two independent draws from the law of s given y, c. Both are sums over 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -20,6 +21,8 @@ from bulkedge.models.target import Target
 _LEAST = 1e-13
 _ENTRIES = 4_000_000
 _MOST_PIECES = 40
+_INNER = 5.5
+_SETTLED = 1e-4
 _GAUSS = np.polynomial.hermite_e.hermegauss(24)
 
 Weighted = list[tuple[float, Posterior]]
@@ -77,29 +80,44 @@ def _on_grid(part: Posterior, q: float) -> float:
     return total
 
 
-def coincidence(found: Weighted, m: float) -> float:
-    """f(m)."""
+def coincidence(found: Weighted, m: float, reach: float = math.inf) -> float:
+    """f(m), from |s| <= reach alone. K_m(s, s) grows like exp(s^2 m/(1 + m)): for m near 1 far tails decide."""
     total = 0.0
     for mass, part in found:
+        w = np.where(np.abs(part.s) <= reach, part.w, 0.0)
         if part.s.ndim == 1:
-            # w K w^T label by label; K factors on a Gaussian, which keeps the exponents small.
             kernel = _kernel(part.s[:, None], part.s, m)
-            total += mass * float(np.sum(part.p * np.sum((part.w @ kernel) * part.w, axis=1)))
+            total += mass * float(np.sum(part.p * np.sum((w @ kernel) * w, axis=1)))
             continue
-        for rows in _blocks(part, part.s.shape[1]):
-            s, w = part.s[rows], part.w[rows]
-            pairs = w[:, :, None] * w[:, None, :]
+        for rows in _blocks(part, part.s.shape[1], least=0.0):
+            s = part.s[rows]
+            pairs = w[rows][:, :, None] * w[rows][:, None, :]
             values = np.where(pairs > 0, _kernel(s[:, :, None], s[:, None, :], m), 0.0)
             total += mass * float(np.sum(part.p[rows] * np.sum(pairs * values, axis=(1, 2))))
     return total
+
+
+def most_coincidence(found: Weighted) -> float:
+    """f(1) = E[p(y | s)/p(y)], the most f can be: the number of labels if y is discrete.
+
+    Infinite where s is known up to a few values, or where the integral does not settle in the tails.
+    """
+    total, inner = 0.0, 0.0
+    for mass, part in found:
+        if part.s.ndim == 2:
+            return math.inf
+        share = np.sum(part.p[:, None] * part.w**2, axis=0) / np.maximum(part.p @ part.w, 1e-300)
+        total += mass * float(share.sum())
+        inner += mass * float(share[np.abs(part.s) <= _INNER].sum())
+    return total if total - inner < _SETTLED * total else math.inf
 
 
 def _kernel(s: np.ndarray, t: np.ndarray, m: float) -> np.ndarray:
     return np.exp((2.0 * m * s * t - m * m * (s * s + t * t)) / (2.0 * (1.0 - m * m))) / np.sqrt(1.0 - m * m)
 
 
-def _blocks(part: Posterior, entries: int) -> Iterator[np.ndarray]:
-    rows = np.flatnonzero(part.p > _LEAST)
+def _blocks(part: Posterior, entries: int, least: float = _LEAST) -> Iterator[np.ndarray]:
+    rows = np.flatnonzero(part.p > least)
     width = part.w.shape[1] if part.s.ndim == 2 else 1
     yield from np.array_split(rows, max(1, rows.size * entries * width // _ENTRIES))
 
