@@ -40,6 +40,7 @@ _PUBLIC = {
     "state_evolution": "bulkedge.learnability.state_evolution",
     "spectral_method": "bulkedge.phenomena._spectral",
     "amp": "bulkedge.phenomena._message_passing",
+    "linearised_amp": "bulkedge.phenomena._linearised",
     "run": "bulkedge.lab",
 }
 

@@ -116,7 +116,7 @@ class AMP(Estimator):
         self.status_ = Status.NOT_CONVERGED
         for _ in range(steps):
             omega = scale * data.forward(b.T).T - g @ v
-            g = given.moments(omega, v).shift @ np.linalg.inv(v)
+            g = given.shift(omega, v) @ np.linalg.inv(v)
             gained = g.T @ g / d
             new_v = np.linalg.inv(np.eye(k) + gained)
             new = (scale * data.backward(g.T).T + b @ gained) @ new_v

@@ -10,6 +10,7 @@ Both are refined when V becomes narrow. What neither covers is refused.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,6 +47,10 @@ class Given(Protocol):
 
     def moments(self, mean: np.ndarray, cov: np.ndarray) -> Moments:
         """For z ~ N(mean_i, cov), with mean (n, k) or (k,) and cov (k, k)."""
+        ...
+
+    def shift(self, mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
+        """E[z - mean | y] alone, (n, k), for less work."""
         ...
 
 
@@ -170,32 +175,36 @@ class Fibre:
     y: np.ndarray
     _found: level_sets.Fibres | None = None
     _scale: float = np.inf
+    _base: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
 
     def moments(self, mean: np.ndarray, cov: np.ndarray) -> Moments:
+        row, z, p, mass = self._weighted(mean, cov)
+        k = z.shape[1]
+        second = np.empty((self.y.size, k, k))
+        for a, b in zip(*np.triu_indices(k), strict=True):
+            second[:, a, b] = second[:, b, a] = np.bincount(row, p * z[:, a] * z[:, b], self.y.size) / mass
+        return Moments(self._means(row, z, p, mass), second)
+
+    def shift(self, mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
+        return self._means(*self._weighted(mean, cov))
+
+    def _means(self, row: np.ndarray, z: np.ndarray, p: np.ndarray, mass: np.ndarray) -> np.ndarray:
+        return np.stack([np.bincount(row, p * c, self.y.size) / mass for c in z.T], axis=1)
+
+    def _weighted(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of every point of the fibres: its label, z - mean (C, k) and weight; and the sum of weights of each label."""
         k = self.posterior.k
         cov = np.asarray(cov, float).reshape(k, k)
         w = np.broadcast_to(np.asarray(mean, float), (self.y.size, k))
         fibres = self._fibres(float(np.sqrt(np.linalg.eigvalsh(cov)[0])))
         row, z = fibres.row, fibres.points[:, :k] - w[fibres.row]
-        exponent = -0.5 * np.einsum("ca,ab,cb->c", z, np.linalg.inv(cov), z)
-        # With noise the last coordinate of a point is e, standard Gaussian.
-        exponent -= 0.5 * np.sum(fibres.points[:, k:] ** 2, axis=1)
-        with np.errstate(divide="ignore"):
-            exponent += np.log(fibres.weight)
+        scaled = z @ np.linalg.cholesky(np.linalg.inv(cov))
+        exponent = self._base - 0.5 * np.einsum("ca,ca->c", scaled, scaled)
         start = np.flatnonzero(np.diff(row, prepend=-1))
         top = np.zeros(self.y.size)
         top[row[start]] = np.maximum.reduceat(exponent, start)
         p = np.exp(exponent - top[row])
-
-        def sums(values: np.ndarray) -> np.ndarray:
-            return np.bincount(row, values, self.y.size)
-
-        mass = sums(p)
-        shift = np.stack([sums(p * z[:, a]) for a in range(k)], axis=1) / mass[:, None]
-        second = np.empty((self.y.size, k, k))
-        for a, b in zip(*np.triu_indices(k), strict=True):
-            second[:, a, b] = second[:, b, a] = sums(p * z[:, a] * z[:, b]) / mass
-        return Moments(shift, second)
+        return row, z, p, np.bincount(row, p, self.y.size)
 
     def _fibres(self, scale: float) -> level_sets.Fibres:
         if self._found is not None and scale >= 0.7 * self._scale:
@@ -212,6 +221,9 @@ class Fibre:
         if missing:
             raise BadInput("y", f"holds {missing} labels that this target never gives")
         self._found = found
+        # With noise the last coordinate of a point is e, standard Gaussian.
+        with np.errstate(divide="ignore"):
+            self._base = np.log(found.weight) - 0.5 * np.sum(found.points[:, self.posterior.k :] ** 2, axis=1)
         return found
 
 
@@ -260,6 +272,9 @@ class Table:
             value = sums[:, k + 1 + c] - centre[:, a] * centre[:, b] + shift[:, a] * shift[:, b]
             second[:, a, b] = second[:, b, a] = value
         return Moments(shift, second)
+
+    def shift(self, mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
+        return self.moments(mean, cov).shift
 
 
 def _exponential_sums(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> np.ndarray:

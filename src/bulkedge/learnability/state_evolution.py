@@ -46,7 +46,7 @@ class _Replica:
         v = np.eye(k) - overlap
         value, basis = np.linalg.eigh(overlap @ v)
         spread = (basis * np.sqrt(np.maximum(value, 0.0))) @ basis.T
-        shift = self.given.moments(self.z @ overlap + self.zeta @ spread, v).shift
+        shift = self.given.shift(self.z @ overlap + self.zeta @ spread, v)
         g = shift @ np.linalg.inv(v)
         return np.einsum("n,na,nb->ab", self.p, g, g)
 

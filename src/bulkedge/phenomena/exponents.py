@@ -26,8 +26,8 @@ def _slope(dimension: Sequence[float], values: np.ndarray) -> float:
 def law(*, target: str, dimension: Sequence[int], noise: float) -> dict[str, Any]:
     """Samples C d^max(1, p - 1), times log d for p = 2, p the information exponent; the slope over these dimensions.
 
-    expected: along the mean path of small steps. slope_drift: twice what that path's own slope differs by, the finite-size
-    correction whose law is known.
+    expected: along the mean path of small steps. slope_drift: twice what that path's own slope differs by, which is the
+    finite-size correction that is known.
     """
     found = exponents(target)
     d, p = np.array(dimension, float), found.information
