@@ -79,7 +79,7 @@ def test_coincidence_is_the_sum_over_hermite_degrees(link):
 def test_continuous_transitions_have_no_gap(link, delta):
     found = be.delta_it(link)
     assert found.delta == pytest.approx(delta, abs=1e-4)
-    assert found.lower == pytest.approx(delta, abs=1e-4)
+    assert found.delta * (1 - 2e-4) <= found.lower <= found.delta  # the share of far tails is added to f
     assert found.upper == found.delta_alg == pytest.approx(delta, abs=1e-4)
     assert found.overlap == 0.0
 
@@ -87,7 +87,7 @@ def test_continuous_transitions_have_no_gap(link, delta):
 def test_without_noise_one_sample_per_dimension_is_enough_where_no_efficient_algorithm_works():
     found = be.delta_it("z^2*exp(-z^2)")
     assert (found.delta, found.overlap, found.delta_alg) == (1.0, 1.0, None)
-    assert found.lower == 0.5  # f(m) of z^2 exp(-z^2) is decided by tails no quadrature reaches: that of |z| bounds it
+    assert found.lower == pytest.approx(0.5)  # f(m) is decided by tails no quadrature reaches: that of |z| bounds it
     assert be.delta_it("z^2*exp(-z^2) + 0.1*e").delta > 1.0
     # Only labels above one fix |z|: 1/P(|z| > 1) bounds it, but recovery is efficient earlier.
     assert be.delta_it("max(abs(z), 1)").delta < 1 / (2 * norm.sf(1))

@@ -17,8 +17,9 @@ from scipy.special import ndtri
 from bulkedge.gaussian.cloud import jackknife
 
 ORDER = 4
-MICRO = 1 << 14
-_DEPTH = 22
+_FEWEST, _MOST = 1 << 14, 1 << 16
+"""Bins of the normal score; one for sixteen nodes, between these bounds."""
+_DEPTH = 24
 _SIGMAS = 4.0
 _GAIN = 1e-9
 
@@ -97,17 +98,18 @@ def _compressed(y: np.ndarray, phi: np.ndarray, p: np.ndarray) -> tuple[np.ndarr
     weight = p.ravel()[keep][order]
     rank = (np.cumsum(weight) - 0.5 * weight) / weight.sum()
     score = ndtri(np.clip(rank, 1e-300, 1.0 - 1e-16))
+    count = int(np.clip(order.size // 16, _FEWEST, _MOST))
     # Half of the bins by mass, half by score: enough of them in the tails.
     place = 0.5 * rank + 0.5 * (score - score[0]) / max(score[-1] - score[0], 1e-300)
     bins = np.empty(order.size, np.int64)
-    bins[order] = np.minimum((place * MICRO).astype(np.int64), MICRO - 1)
+    bins[order] = np.minimum((place * count).astype(np.int64), count - 1)
     replica = np.broadcast_to(np.arange(replicas)[:, None], y.shape).ravel()[keep]
     key, mass = bins * replicas + replica, p.ravel()[keep]
 
     def total(values: np.ndarray) -> np.ndarray:
-        return np.bincount(key, mass * values, MICRO * replicas).reshape(MICRO, replicas)
+        return np.bincount(key, mass * values, count * replicas).reshape(count, replicas)
 
-    x = np.bincount(bins[order], weight * score, MICRO)
+    x = np.bincount(bins[order], weight * score, count)
     m = total(np.ones(key.size))
     s = np.stack([total(phi[:, :, c].ravel()[keep]) for c in range(components)], axis=2)
     used = m.sum(axis=1) > 0
@@ -132,13 +134,14 @@ def _fitted(x: np.ndarray, mass: np.ndarray, sums: np.ndarray) -> Explained:
 
     def grow(a: int, b: int, energy: np.ndarray, depth: int) -> None:
         middle = a + int(np.searchsorted(x[a:b], 0.5 * (x[a] + x[b - 1])))
-        if b - a < 8 or middle <= a or middle >= b or depth == 0:
+        if middle <= a or middle >= b or depth == 0:
             leaves.append((a, b, energy))
             return
         left, right = fit(a, middle), fit(middle, b)
         gain, error = jackknife(np.trace(left + right - energy, axis1=1, axis2=2))
         # The first halvings are made in any case: a symmetric signal may not show in them.
-        if depth < _DEPTH - 3 and gain < max(_GAIN, _SIGMAS * error):
+        # The smallest intervals stay whole, as those around a jump do: what they miss is counted as error.
+        if b - a < 8 or (depth < _DEPTH - 3 and gain < max(_GAIN, _SIGMAS * error)):
             leaves.append((a, b, energy))
             refused.append(left + right - energy)
             return
