@@ -2,8 +2,8 @@
 
 The design minimises the threshold at t = 0 over a family; default and winner are then trained at the same delta, with
 first steps of the same length. Two families are asked: one in which the curvature of the activation varies, and one in
-which only the scale of the output and the bias do. The second also lowers the threshold, but what the Hessian of the
-first step shows does not last there as the network trains: success is what counts, and theory 1.7 predicts both.
+which only the scale of the output and the bias do. The threshold is about the first step alone, so that success is what
+counts; theory 1.7 predicts that of both networks.
 """
 
 from __future__ import annotations
