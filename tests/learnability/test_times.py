@@ -85,3 +85,23 @@ def test_a_run_ends_when_told(indicator):
     assert run.steps < 20
     assert run.norm2 == pytest.approx(whole.norm2[: run.steps + 1])
     assert run.kernels.mix.shape[0] == run.steps
+
+
+def test_histories_have_the_law_of_the_linear_process(indicator):
+    """Draws of (xi(0), zeta), conditioned on even points, give back v(t) where the process is run forward."""
+    from bulkedge.dynamics import escape
+    from bulkedge.learnability.times import _Stage
+
+    steps, count = 12, 2000
+    run = dmft.solve(indicator, 10.0, steps, paths=8192, seed=(0,))
+    part = escape.escape(run)
+    stage = _Stage(indicator, 10.0, 40, steps, [part], run.norm2, part.covariance)
+    assert 1 < stage.end < steps
+    rng = np.random.default_rng(1)
+    drawn = [stage.history(rng.standard_normal(1), 0, rng) for _ in range(count)]
+    first, zeta = np.array([f[0] for f, _ in drawn]), np.array([z[:, 0] for _, z in drawn])
+    assert np.var(first) == pytest.approx(1.0, abs=4 * math.sqrt(2 / count))
+    expected = part.kick[:, 0] @ part.noise @ part.kick[:, 0].T
+    error = 4 * np.sqrt(2 / count) * np.sqrt(np.multiply.outer(np.diag(expected), np.diag(expected)))
+    assert np.all(np.abs(zeta.T @ zeta / count - expected) < error)
+    assert np.all(np.abs(zeta.T @ first / count) < 4 * np.sqrt(np.diag(expected) / count))

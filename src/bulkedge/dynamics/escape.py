@@ -29,18 +29,22 @@ _CHUNK = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class Escape:
-    """gain: (T + 1, mr, mr), d xi(t)/d xi(0). covariance: (T + 1, mr, mr), of xi(t).
+    """The law of xi in one replica, through xi(0) ~ N(0, I) and omega ~ N(0, noise), p = K r of them.
 
-    shared: (T, mr, T + 1, mr), Cov(zeta(s), xi(t)). Indices run over neuron x hard direction, the neuron slowest.
+    gain: (T + 1, mr, mr) and push: (T + 1, mr, p), xi(t) = gain(t) xi(0) + push(t) omega.
+    kick: (T, mr, p), the noise of a step, zeta(t) = kick(t) omega. noise: (p, p).
+    covariance: (T + 1, mr, mr), of xi(t). Indices run over neuron x hard direction, the neuron slowest.
     """
 
     gain: np.ndarray
+    push: np.ndarray
+    kick: np.ndarray
+    noise: np.ndarray
     covariance: np.ndarray
-    shared: np.ndarray
 
 
 def escape(run: Run) -> Escape:
-    """Gain and covariance of xi over the times of one replica."""
+    """The linear process of one replica."""
     hard = directions(run.problem.link).hard
     m, r, count = run.problem.m, hard.shape[1], run.f.shape[0]
     response, noise = _averages(run, hard)
@@ -58,10 +62,8 @@ def escape(run: Run) -> Escape:
     c = run.kernels.c[:, :, run.problem.k :]
     gain, noisy = (np.einsum("tju,uai->tjai", c, part).reshape(len(c), m * r, part.shape[2]) for part in (start, push))
     covariance = gain @ gain.transpose(0, 2, 1) + noisy @ noise @ noisy.transpose(0, 2, 1)
-    # zeta(s) = mix(s) omega.
-    spread = np.einsum("sjv,ab->sjavb", run.kernels.mix, np.eye(r)).reshape(len(run.kernels.mix), m * r, count * r)
-    shared = np.einsum("sip,tqp->sitq", spread @ noise, noisy)
-    return Escape(gain, covariance, shared)
+    kick = np.einsum("sjv,ab->sjavb", run.kernels.mix, np.eye(r)).reshape(len(run.kernels.mix), m * r, count * r)
+    return Escape(gain, noisy, kick, noise, covariance)
 
 
 def _averages(run: Run, hard: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -84,12 +86,3 @@ def _averages(run: Run, hard: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             response[a, b], noise[a, b] = response[b, a], noise[b, a]
     flat = noise.transpose(2, 0, 3, 1).reshape(count * r, count * r)
     return response.transpose(2, 3, 0, 1) / size, flat / (size * run.delta)
-
-
-def mean(parts: list[Escape]) -> Escape:
-    """The average over replicas."""
-    return Escape(
-        np.mean([e.gain for e in parts], axis=0),
-        np.mean([e.covariance for e in parts], axis=0),
-        np.mean([e.shared for e in parts], axis=0),
-    )

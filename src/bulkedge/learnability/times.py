@@ -1,13 +1,12 @@
 """When descent finds a hard direction at a finite dimension (theory 1.7).
 
-Two stages. While the overlap is small it is a Gaussian process xi/sqrt(d), xi(0) ~ N(0, I), whose covariance v(t) is
-computed (dynamics.escape). Later the dynamics is deterministic but nonlinear: the full DMFT, started at the overlap
-xi(0)/sqrt(d) and pushed by the noise zeta/sqrt(d) of a finite dimension. A typical run is the *most likely* history
-(xi(0), zeta) given xi(t1) = x, where the linear stage ends:
-    xi(0) = gain(t1)^T v(t1)^-1 x,   zeta(s) = Cov(zeta(s), xi(t1)) v(t1)^-1 x,   x = v(t1)^(1/2) w,   w ~ N(0, I).
-Each w has a t1 of its own, where |x| has grown to a third of sqrt(d) |theta|: slow runs feel the noise for longer.
-Quantiles of |w| are those of the learning time (one neuron, one direction); otherwise w is drawn. No constant is
-fitted. What is left out: fluctuations of the bulk at finite d, which spread the growth rate by O(1/sqrt d).
+Two stages. While the overlap is small it is a Gaussian process xi/sqrt(d), xi(0) ~ N(0, I), driven by a noise zeta that
+is known (dynamics.escape). Later the dynamics is deterministic but nonlinear. So histories (xi(0), zeta(0..T)) are
+drawn, and for each the full DMFT is run from the overlap xi(0)/sqrt(d), pushed by -zeta(t)/sqrt(d), until the feature
+is found: first passages, where growth wins and where noise does. Given xi(t1) = v(t1)^(1/2) w at the time t1 where a
+typical overlap has grown to a third of |theta|, a history is still Gaussian: w, which all but decides where growth
+wins, is taken from even points, and the rest at random. No constant is fitted. What is left out: fluctuations of the
+bulk at finite d, which spread the growth rate by O(1/sqrt d).
 """
 
 from __future__ import annotations
@@ -36,60 +35,61 @@ from bulkedge.models.problem import Problem
 Progress = Callable[[str, int, int], None]
 _LINEAR_STEPS, _FULL_PATHS = 400, 60
 """Most steps of the linear stage; it has all paths up to the second number of steps, and fewer beyond."""
-_PATHS, _REPLICAS = 32768, 4
-"""At most, for a nonlinear run: its spurious overlap cancels in pairs, so that few paths are enough."""
-_DRAWS, _PATHS_OF_DRAWS = 64, 8192
-_BISECTIONS = 6
+_DRAWS, _GROUPS = 64, 4
+_PATHS = 8192
+"""At most, for a nonlinear run: its spurious overlap cancels in pairs, and its errors in the many draws."""
 _GROWN = 1.0 / 3.0
-"""|overlap|/|theta| at which the linear stage ends."""
+"""|overlap|/|theta| of a typical run where the linear stage is about to end."""
+_TYPICAL = 0.6745
 
 
 @dataclass(frozen=True)
 class _Stage:
-    """What the linear stage has found. norm2: (T + 1, m). roots: (T + 1, mr, mr), v(t) = root root^T."""
+    """What the linear stage has found in each replica. norm2: (T + 1, m). covariance: (T + 1, mr, mr)."""
 
     problem: Problem
     delta: float
     dimension: int
     steps: int
-    escape: escape.Escape
+    parts: list[escape.Escape]
     norm2: np.ndarray
-    roots: np.ndarray
+    covariance: np.ndarray
 
     @property
-    def freedoms(self) -> int:
-        return self.roots.shape[1]
-
-    def end(self, w: np.ndarray) -> int:
-        """t1 of a draw w (mr,): the last time of the linear stage if its overlap does not grow that far."""
-        x = (self.roots @ w).reshape(len(self.roots), self.problem.m, -1)
-        size = np.linalg.norm(x, axis=2) / np.sqrt(self.dimension * self.norm2)
+    def end(self) -> int:
+        """t1; the last time of the linear stage if overlaps do not grow that far."""
+        variance = np.einsum("tii->ti", self.covariance).reshape(len(self.covariance), self.problem.m, -1).sum(axis=2)
+        size = _TYPICAL * np.sqrt(variance / (self.dimension * self.norm2))
         grown = np.flatnonzero(size.max(axis=1) >= _GROWN)
-        return max(1, int(grown[0])) if grown.size else len(self.roots) - 1
+        return max(1, int(grown[0])) if grown.size else len(size) - 1
+
+    def history(self, w: np.ndarray, replica: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """xi(0) (mr,) and zeta (T, mr), given w (mr,); by conditioning a free draw of (xi(0), omega) on xi(t1)."""
+        part, t1 = self.parts[replica], self.end
+        value, vector = np.linalg.eigh(part.noise)
+        first = rng.standard_normal(w.size)
+        omega = vector @ (np.sqrt(np.maximum(value, 0.0)) * rng.standard_normal(value.size))
+        gain, push, v = part.gain[t1], part.push[t1], part.covariance[t1]
+        root = np.linalg.cholesky(v + 1e-12 * np.trace(v) * np.eye(w.size))
+        y = np.linalg.solve(v, root @ w - gain @ first - push @ omega)
+        return first + gain.T @ y, part.kick @ (omega + part.noise @ push.T @ y)
 
     def crossing(self, w: np.ndarray, seed: int, paths: int) -> float:
         """The first step at which some neuron has |P_H theta|/|theta| > 1/2, interpolated; inf if there is none."""
         hard = directions(self.problem.link).hard
-        e, t1, root = self.escape, self.end(w), math.sqrt(self.dimension)
-        m, r, k = self.problem.m, hard.shape[1], self.problem.k
-        y = np.linalg.solve(e.covariance[t1], self.roots[t1] @ w)
-        start = (e.gain[t1].T @ y).reshape(m, r) @ hard.T / root
+        m, r, k, root = self.problem.m, hard.shape[1], self.problem.k, math.sqrt(self.dimension)
+        first, zeta = self.history(w, seed % len(self.parts), np.random.default_rng([seed, 8]))
         drift = np.zeros((self.steps, m, k))
-        drift[:t1] = -(e.shared[:t1, :, t1] @ y).reshape(t1, m, r) @ hard.T / root
+        drift[: len(zeta)] = -zeta.reshape(-1, m, r) @ hard.T / root
+        start = first.reshape(m, r) @ hard.T / root
+        # In a small dimension a draw can be longer than the weights.
+        start /= max(1.0, float(np.linalg.norm(start, axis=1).max()) / 0.999)
 
         def learned(c: np.ndarray) -> bool:
             return bool(np.any(np.linalg.norm(c[:, :k] @ hard, axis=1) > 0.5 * np.linalg.norm(c, axis=1)))
 
-        run = dmft.solve(
-            self.problem,
-            self.delta,
-            self.steps,
-            paths=paths,
-            seed=(seed, 7),
-            overlap=start,
-            drift=drift,
-            until=learned,
-        )
+        settings: dict[str, Any] = {"paths": paths, "seed": (seed, 7), "overlap": start, "drift": drift}
+        run = dmft.solve(self.problem, self.delta, self.steps, **settings, until=learned)
         size = np.linalg.norm(run.overlap @ hard, axis=2) / np.sqrt(np.maximum(run.norm2, 1e-300))
         best = size.max(axis=1)
         hit = np.flatnonzero(best > 0.5)
@@ -133,7 +133,7 @@ def learning_time(
     room.require_room(problem, steps, numerics, kept=False)
     parts, norms = [], []
     linear = min(steps, _LINEAR_STEPS)
-    paths = min(numerics.paths, max(_PATHS_OF_DRAWS, numerics.paths * _FULL_PATHS // linear))
+    paths = min(numerics.paths, max(_PATHS, numerics.paths * _FULL_PATHS // linear))
     for i in range(numerics.replicas):
         run = dmft.solve(problem, delta, linear, paths=paths, seed=(numerics.seed, i))
         if run.diverged_at is not None:
@@ -153,93 +153,53 @@ def learning_time(
         norms.append(run.norm2)
         if progress:
             progress("linear stage", i + 1, numerics.replicas)
-    whole = escape.mean(parts)
-    stage = _Stage(problem, delta, dimension, steps, whole, np.mean(norms, axis=0), _roots(whole.covariance))
-    search = _by_quantiles if stage.freedoms == 1 else _by_draws
-    quartiles, success, more = search(stage, numerics, progress)
     v = np.stack([part.covariance for part in parts])
-    errors = {"hidden_variance": np.std(v, axis=0, ddof=1) / math.sqrt(len(v))}
+    covariance, error = v.mean(axis=0), np.std(v, axis=0, ddof=1) / math.sqrt(len(v))
+    stage = _Stage(problem, delta, dimension, steps, parts, np.mean(norms, axis=0), covariance)
+    times = _times(stage, numerics, progress)
+    quartiles, spread = _with_error(times, lambda t: np.quantile(t, _LEVELS, method="nearest"))
+    success, missed = _with_error(times, lambda t: np.mean(np.isfinite(t)))
+    steps_of = [float(math.ceil(t - 1e-9)) if math.isfinite(t) else None for t in quartiles]
+    errors = {"quartiles": spread.tolist(), "time": float(spread[1])}
+    # No finite number of draws tells a probability from 0 or 1.
+    errors["success_probability"] = math.hypot(float(missed), 0.5 / times.size)
     m, k = problem.m, problem.k
     return LearningTime(
         **common,
-        time=quartiles[1],
-        quartiles=quartiles,
-        success_probability=success,
-        **shaped(m, k, hidden_variance=padded(whole.covariance, steps)),
-        stderr=shaped(m, k, **{name: padded(error, steps) for name, error in errors.items()}) | more,
+        time=steps_of[1],
+        quartiles=steps_of,
+        success_probability=float(success),
+        **shaped(m, k, hidden_variance=padded(covariance, steps)),
+        stderr=shaped(m, k, hidden_variance=padded(error, steps)) | errors,
     )
 
 
-def _roots(covariance: np.ndarray) -> np.ndarray:
-    """Lower triangular roots of covariances (T + 1, n, n), which move with t as little as they can."""
-    size = np.einsum("tii->t", covariance)[:, None, None]
-    return np.linalg.cholesky(covariance + 1e-12 * size * np.eye(covariance.shape[1]))
+_LEVELS = (0.75, 0.5, 0.25)
 
 
-def _step(time: float) -> float | None:
-    """The step at which the threshold is first seen to be passed."""
-    return float(math.ceil(time - 1e-9)) if math.isfinite(time) else None
-
-
-def _by_quantiles(
-    stage: _Stage, numerics: Numerics, progress: Progress | None
-) -> tuple[list[float | None], float, dict[str, object]]:
-    """|w| at its quartiles; the success probability by bisection in the quantile."""
-    paths = min(numerics.paths, _PATHS)
-    replicas = min(numerics.replicas, _REPLICAS)
-    done, total = 0, 3 * replicas + _BISECTIONS
-
-    def time(level: float, replica: int) -> float:
-        nonlocal done
-        w = np.array([float(ndtri(0.5 + 0.5 * level))])
-        found = stage.crossing(w, numerics.seed + 1000 * replica, paths)
-        done += 1
-        if progress:
-            progress("nonlinear stage", min(done, total), total)
-        return found
-
-    times = np.array([[time(level, i) for i in range(replicas)] for level in (0.25, 0.5, 0.75)])
-    middle = np.median(times, axis=1)
-    spread = [float(np.std(t, ddof=1) / math.sqrt(replicas)) if np.all(np.isfinite(t)) else math.nan for t in times]
-    # A larger |w| learns earlier: find the smallest quantile that learns in time.
-    low, high = 0.0, 1.0
-    for level, t in zip((0.25, 0.5, 0.75), middle, strict=True):
-        if math.isfinite(t):
-            high = min(high, level)
+def _times(stage: _Stage, numerics: Numerics, progress: Progress | None) -> np.ndarray:
+    """First passages, (groups, draws): each group has even points w of its own."""
+    freedoms, paths = stage.covariance.shape[1], min(numerics.paths, _PATHS)
+    each = _DRAWS // _GROUPS
+    times = np.empty((_GROUPS, each))
+    for g in range(_GROUPS):
+        if freedoms == 1:
+            # By symmetry |w| is enough; together the groups are even too.
+            level = (np.arange(each) + (g + 0.5) / _GROUPS) / each
+            draws = ndtri(0.5 + 0.5 * level)[:, None]
         else:
-            low = max(low, level)
-    for _ in range(_BISECTIONS):
-        level = 0.5 * (low + high)
-        if math.isfinite(time(level, 0)):
-            high = level
-        else:
-            low = level
-    success = 0.0 if high == 1.0 else 1.0 - 0.5 * (low + high)
-    return [_step(t) for t in middle], success, {"quartiles": spread, "time": spread[1]}
+            points = qmc.Sobol(freedoms, rng=np.random.default_rng([numerics.seed, 99, g])).random(each)
+            draws = ndtri(np.clip(points, 1e-12, 1.0 - 1e-12))
+        for i, w in enumerate(draws):
+            times[g, i] = stage.crossing(w, numerics.seed * _DRAWS + g * each + i, paths)
+            if progress:
+                progress("nonlinear stage", g * each + i + 1, _DRAWS)
+    return times
 
 
-def _by_draws(
-    stage: _Stage, numerics: Numerics, progress: Progress | None
-) -> tuple[list[float | None], float, dict[str, object]]:
-    """Several neurons or directions: w is drawn, from a scrambled Sobol sequence."""
-    points = qmc.Sobol(stage.freedoms, rng=np.random.default_rng([numerics.seed, 99])).random(_DRAWS)
-    paths = min(numerics.paths, _PATHS_OF_DRAWS)
-    times = []
-    for i, w in enumerate(ndtri(np.clip(points, 1e-12, 1.0 - 1e-12))):
-        times.append(stage.crossing(w, numerics.seed + 1000 * (i % _REPLICAS), paths))
-        if progress:
-            progress("nonlinear stage", i + 1, _DRAWS)
-    ordered = np.array(times)
-    quartiles = [_step(t) for t in np.quantile(ordered, [0.75, 0.5, 0.25], method="nearest")]
-    success = float(np.mean(np.isfinite(ordered)))
-    # Of independent draws: those of a Sobol sequence are more even.
-    errors = [_quantile_error(ordered, level) for level in (0.75, 0.5, 0.25)]
-    told = {"success_probability": math.sqrt(success * (1 - success) / _DRAWS), "quartiles": errors, "time": errors[1]}
-    return quartiles, success, told
-
-
-def _quantile_error(values: np.ndarray, level: float) -> float:
-    """Half the distance between the order statistics one binomial deviation to either side."""
-    width = math.sqrt(level * (1.0 - level) / values.size)
-    low, high = np.quantile(values, [max(level - width, 0.0), min(level + width, 1.0)], method="nearest")
-    return 0.5 * float(high - low) if np.isfinite(high) else math.nan
+def _with_error(times: np.ndarray, functional: Callable[[np.ndarray], Any]) -> tuple[np.ndarray, np.ndarray]:
+    """A functional of all times, and its standard error from the spread over groups; NaN where one is not finite."""
+    parts = np.array([functional(group) for group in times], float)
+    with np.errstate(invalid="ignore"):
+        error = np.std(parts, axis=0, ddof=1) / math.sqrt(len(parts))
+    return np.asarray(functional(times.ravel()), float), error
