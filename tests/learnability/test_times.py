@@ -95,7 +95,7 @@ def test_histories_have_the_law_of_the_linear_process(indicator):
     steps, count = 12, 2000
     run = dmft.solve(indicator, 10.0, steps, paths=8192, seed=(0,))
     part = escape.escape(run)
-    stage = _Stage(indicator, 10.0, 40, steps, [part], run.norm2, part.covariance)
+    stage = _Stage(indicator, 10.0, 20, steps, [part], run.norm2, part.covariance)
     assert 1 < stage.end < steps
     rng = np.random.default_rng(1)
     drawn = [stage.history(rng.standard_normal(1), 0, rng) for _ in range(count)]
