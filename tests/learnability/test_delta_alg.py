@@ -3,6 +3,7 @@
 import math
 import time
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import integrate, special
@@ -208,15 +209,16 @@ def test_best_rank_one_matrix_by_a_grid_of_angles():
 
 
 def test_rotated_coordinates():
-    r = np.linalg.qr(np.random.default_rng(5).standard_normal((3, 3)))[0]
+    """Without noise an inexact hard direction would leave a trace of itself in the label."""
+    r = np.linalg.qr(np.random.default_rng(5).standard_normal((2, 2)))[0]
 
     def turned(z, e):
         w = r.astype(z.dtype) @ z
-        return w[0] ** 2 + np.float64(1.0).astype(z.dtype) * w[0] + w[1] * w[2]
+        return jnp.where(w[0] > 0, w[0], w[1] ** 2)
 
-    found, plain = be.delta_alg(turned, 3), be.delta_alg("z1^2 + z1 + z2*z3")
-    assert found.delta == pytest.approx(plain.delta, abs=4.5 * math.hypot(found.stderr, plain.stderr))
-    assert len(found.stages) == len(plain.stages) == 2
+    found = be.delta_alg(turned, 2)
+    assert found.delta == pytest.approx(1.0, abs=1e-9)  # half of the samples are those of w2^2
+    np.testing.assert_allclose(np.abs(r @ np.array(found.stages[1][1])[0]), [0, 1], atol=1e-9)
 
 
 # --- interface ---

@@ -168,9 +168,7 @@ MEASUREMENT = (
 )
 VARYING = (
     Option("--over", text, "NAME,..", "what varies, with bounds where wanted: second_layer=0.1:5,bias,loss_scale"),
-    Option(
-        "--activation-family", text, "EXPR", 'an activation with parameters named in --over: "gelu(v) + c*tanh(v)"'
-    ),
+    Option("--activation-family", text, "EXPR", 'an activation with parameters named in --over: "gelu(v) + c*tanh(v)"'),
     Option("--loss-family", text, "EXPR", 'a loss with parameters named in --over: "sqrt(c^2 + (f-y)^2)"'),
 )
 PROOF = (

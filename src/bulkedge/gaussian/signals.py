@@ -54,8 +54,12 @@ class Tests:
     of_known: np.ndarray
 
 
-def signal(s: np.ndarray, tests: Tests, p: np.ndarray, degree: int, projection: np.ndarray | None = None) -> Signal:
-    """s: (R, N, r) unknown coordinates. p: (R, N) probabilities. projection: (A, A), on what symmetries allow."""
+def signal(
+    s: np.ndarray, tests: Tests, p: np.ndarray, degree: int, projection: np.ndarray | None = None, floor: float = FLOOR
+) -> Signal:
+    """Args: s (R, N, r), the unknown coordinates; p (R, N), probabilities; projection (A, A), on what symmetries allow;
+    floor, of the resolution.
+    """
     replicas = len(p)
     combine = contraction(s.shape[2], degree)
     rows = []
@@ -71,7 +75,7 @@ def signal(s: np.ndarray, tests: Tests, p: np.ndarray, degree: int, projection: 
     spread = t - mean
     gram = mean.T @ mean - np.einsum("rja,rjb->ab", spread, spread, optimize=True) / (replicas * (replicas - 1))
     stderr = float(np.sqrt(2.0 * np.sum(noise**2)))
-    resolution = max(SIGMAS * stderr, FLOOR)
+    resolution = max(SIGMAS * stderr, FLOOR, floor)
     value, vector = np.linalg.eigh(np.einsum("ijab,ab->ij", combine, gram))
     found = value > resolution
     return Signal(

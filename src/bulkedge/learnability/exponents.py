@@ -44,7 +44,10 @@ def exponents(target: Any, latent_dim: int | None = None, *, progress: Progress 
             if values[name] is None:
                 reasons[name] = lost if lost and (name == leap or not stages) else _unseen(stages[-1], leap == "leap")
     return Exponents(
-        **values,
+        information=values["information"],
+        generative=values["generative"],
+        leap=values["leap"],
+        generative_leap=values["generative_leap"],
         reasons=reasons,
         samples={
             "online": _online(values["leap"], reasons.get("leap", "")),

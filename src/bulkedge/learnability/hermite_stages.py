@@ -56,11 +56,14 @@ def steps(link: Target, *, linear: bool) -> Iterator[Step]:
         link = of_the_mean(link)
     active = latent.active(link)
     known = np.zeros((link.latent_dim, 0))
+    blur = 0.0
     while known.shape[1] < active.shape[1]:
-        step = _step(link, known, classes.tidy(classes.complement(known, active)), linear)
+        step = _step(link, known, classes.tidy(classes.complement(known, active)), linear, blur)
         yield step
         if step.degree is None:
             return
+        # A later signal as small as the squared error of these directions may be their own.
+        blur = max(blur, step.energies[-1]["resolution"] / step.energies[-1]["energy"])
         known = np.concatenate([known, step.directions], axis=1)
 
 
@@ -81,17 +84,17 @@ def _mean(call: Any, kind: str) -> Any:
     return lambda z, e: 0.5 * (call(z, e) + call(z, -e))
 
 
-def _step(link: Target, known: np.ndarray, rest: np.ndarray, linear: bool) -> Step:
+def _step(link: Target, known: np.ndarray, rest: np.ndarray, linear: bool, blur: float) -> Step:
     r = rest.shape[1]
     highest = max(d for d in range(1, _HIGHEST + 1) if d <= 2 or math.comb(r + d - 1, d) <= _MOST_ENTRIES)
-    exact = _of_one(link, known, rest, highest) if r == 1 and not linear else None
+    exact = _of_one(link, known, rest, highest, blur) if r == 1 and not linear else None
     group = classes.symmetries(link)
     energies = []
     for degree in range(1, highest + 1):
         if exact is not None:
             found = exact[degree - 1]
         else:
-            found = classes.signal(link, known, rest, degree, group, linear=linear)
+            found = classes.signal(link, known, rest, degree, group, linear=linear, blur=blur)
         energies.append(
             {
                 "degree": degree,
@@ -113,7 +116,7 @@ def _method(link: Target, exact: bool, linear: bool) -> str:
     return "quadrature" if linear and one else "test functions of the label" if not linear else "quasi-random nodes"
 
 
-def _of_one(link: Target, known: np.ndarray, rest: np.ndarray, highest: int) -> list[Signal] | None:
+def _of_one(link: Target, known: np.ndarray, rest: np.ndarray, highest: int, blur: float) -> list[Signal] | None:
     """Energies of all degrees of one unknown; None where its law given y is not known exactly."""
     degrees = [functools.partial(_hermite_one, d) for d in range(1, highest + 1)]
     found = of_one(link, known, rest, degrees)
@@ -122,7 +125,7 @@ def _of_one(link: Target, known: np.ndarray, rest: np.ndarray, highest: int) -> 
     out = []
     for fine, coarse in zip(*found, strict=True):
         error = abs(float(fine - coarse))
-        resolution = max(_LINE_SIGMAS * error, _LINE_FLOOR)
+        resolution = max(_LINE_SIGMAS * error, _LINE_FLOOR, blur)
         seen = np.ones((1, int(fine > resolution)))
         out.append(Signal(float(fine), error, resolution, seen, 0.0 if seen.size else float(fine)))
     return out

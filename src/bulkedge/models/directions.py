@@ -71,9 +71,12 @@ def symmetries(link: Target) -> tuple[np.ndarray, ...]:
     plain = signed_permutations(link)
     found = _classified(link, plain)
     settled = found.certificate["stages"][-1]["resolution"] == 0.0
-    if found.hard.shape[1] == 0 or (settled and _axes_known(plain, found.hard)):
+    first = found.stages[0] if found.stages else np.zeros((link.latent_dim, 0))
+    # What the first stage does not show may seem to be shown by later ones only because its directions are inexact.
+    later = complement(first, latent.active(link))
+    if later.shape[1] == 0 or (settled and later.shape == found.hard.shape and _axes_known(plain, found.hard)):
         return plain
-    return plain + involutions(link, found.hard)
+    return plain + involutions(link, later)
 
 
 def _axes_known(group: tuple[np.ndarray, ...], basis: np.ndarray) -> bool:
@@ -105,9 +108,12 @@ def _classified(link: Target, group: tuple[np.ndarray, ...]) -> Directions:
     evidence: list[dict[str, float]] = []
     easy = np.zeros((k, 0))
     stages: list[np.ndarray] = []
+    blur = 0.0
     while easy.shape[1] < active.shape[1]:
-        new, found = visible(link, easy, active, group)
+        new, found = visible(link, easy, active, group, blur)
         evidence.append(found)
+        if new.shape[1]:
+            blur = max(blur, found["resolution"] / found["signal"])
         if new.shape[1] == 0:
             break
         stages.append(new)
@@ -118,11 +124,14 @@ def _classified(link: Target, group: tuple[np.ndarray, ...]) -> Directions:
 
 
 def visible(
-    link: Target, known: np.ndarray, active: np.ndarray, group: tuple[np.ndarray, ...]
+    link: Target, known: np.ndarray, active: np.ndarray, group: tuple[np.ndarray, ...], blur: float = 0.0
 ) -> tuple[np.ndarray, dict[str, float]]:
-    """The directions (k, n) of E[z_perp | y, z_known], beyond the known (k, e), and the evidence."""
+    """The directions (k, n) of E[z_perp | y, z_known], beyond the known (k, e), and the evidence.
+
+    blur: squared error of the known directions, relative; a signal of that size may be theirs.
+    """
     rest = complement(known, active)
-    found = signal(link, known, rest, 1, group)
+    found = signal(link, known, rest, 1, group, blur=blur)
     evidence = {
         "signal": found.energy,
         "stderr": found.stderr,
@@ -140,6 +149,7 @@ def signal(
     group: tuple[np.ndarray, ...],
     *,
     linear: bool = False,
+    blur: float = 0.0,
 ) -> signals.Signal:
     """What degree-d Hermite polynomials of z_rest say of (y, z_known); linear: of E[y | z] alone.
 
@@ -154,8 +164,10 @@ def signal(
     found = None
     for log2 in (_FEWER, _MORE):
         nodes = latent.nodes(link, log2)
-        found = signals.signal(nodes.z @ rest, make(nodes.y, nodes.z @ known, nodes.p), nodes.p, degree, projection)
-        if found.unseen <= max(_DOUBT * found.stderr, signals.FLOOR) or len(nodes.p) == 2:
+        found = signals.signal(
+            nodes.z @ rest, make(nodes.y, nodes.z @ known, nodes.p), nodes.p, degree, projection, blur
+        )
+        if found.unseen <= max(_DOUBT * found.stderr, signals.FLOOR, blur) or len(nodes.p) == 2:
             break
     assert found is not None
     return found
