@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -80,7 +81,9 @@ def intervals(margin: Callable[[float], float], grid: np.ndarray) -> list[tuple[
     for i in range(len(xs) - 2, 0, -1):
         if values[i] > 0 and values[i] <= values[i - 1] and values[i] <= values[i + 1]:
             ends = sorted((xs[i - 1], xs[i + 1]))
-            dip = minimize_scalar(margin, bounds=ends, method="bounded", options={"xatol": 1e-3 * (ends[1] - ends[0])})
+            dip: Any = minimize_scalar(
+                margin, bounds=ends, method="bounded", options={"xatol": 1e-3 * (ends[1] - ends[0])}
+            )
             if dip.fun < 0:
                 after = (dip.x - xs[i]) * (xs[i + 1] - xs[i]) > 0
                 xs.insert(i + after, float(dip.x))
