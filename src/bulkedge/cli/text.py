@@ -174,7 +174,8 @@ def _eigenpairs(r: Simulation) -> list[str]:
 
 
 def _learning_time(r: LearningTime) -> str:
-    slow, median, fast = (plain(q, 4) if q is not None else f"more than {r.steps}" for q in r.quartiles)
+    errors = r.stderr.get("quartiles") or [None] * 3
+    slow, median, fast = (_time(q, e, r.steps) for q, e in zip(r.quartiles, errors, strict=True))
     entries = [
         ("median", median if r.time is not None else f"{MISSING} (more than half never learn)"),
         ("quartiles", f"{fast} (fast) to {slow} (slow)"),
@@ -184,6 +185,14 @@ def _learning_time(r: LearningTime) -> str:
         ),
     ]
     return f"steps until a feature is found at delta = {plain(r.delta)}, dimension {r.dimension}\n{_pairs(entries)}"
+
+
+def _time(time: float | None, stderr: float | None, steps: int) -> str:
+    """A step with its standard error in steps, such as 33 ± 1."""
+    if time is None:
+        return f"more than {steps}"
+    known = stderr is not None and 0.05 <= stderr < float("inf")
+    return f"{plain(time, 4)} ± {stderr:.1g}" if known else plain(time, 4)
 
 
 def _comparison(r: Comparison) -> str:
