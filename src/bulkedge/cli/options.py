@@ -176,7 +176,7 @@ PROOF = (
     Option("--delta", number, "D", "where to train them (where the predicted difference is largest)"),
     Option("--dimension", whole, "D", "of that training (200)"),
     Option("--steps", whole, "T", "of that training (100)"),
-    Option("--seeds", whole, "N", "networks of each kind (120)"),
+    Option("--seeds", whole, "N", "networks of each kind (160)"),
 )
 JSON = Option("--json", None, "", "print one JSON object and nothing else")
 QUIET = Option("--quiet", None, "", "no progress on standard error")

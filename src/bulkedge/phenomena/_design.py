@@ -31,10 +31,10 @@ from bulkedge.models.problem import Problem
 from bulkedge.phenomena import _training
 
 Progress = Callable[[str, int, int], None]
-_FACTORS = (1.5, 2.5, 4.0, 7.0)
+_FACTORS = (2.0, 4.0, 7.0)
 """Times the winner's threshold: where the largest difference is looked for."""
-_SCAN = Numerics(paths=4096, replicas=2)
-_REPEATS = 2
+_SCAN = Numerics(paths=2048, replicas=2)
+_PATHS = 8192
 _SIGMAS = 4.0
 
 
@@ -48,7 +48,7 @@ def design(
     delta: float | None = None,
     dimension: int = 200,
     steps: int = 100,
-    seeds: int = 120,
+    seeds: int = 160,
     numerics: Numerics = DEFAULT,
     progress: Progress | None = None,
 ) -> Design:
@@ -152,14 +152,9 @@ def matched(default: Problem, winner: Problem) -> Problem:
 
 def success(problem: Problem, delta: float, dimension: int, steps: int, seed: int) -> tuple[float, float]:
     """The predicted probability to find the features within `steps`, and its standard error."""
-    paths = _training.paths_for(problem, delta * dimension)
-    found = [
-        learning_time(
-            problem, delta, dimension, steps, numerics=Numerics(paths=paths, replicas=2, seed=seed + i)
-        ).success_probability
-        for i in range(_REPEATS)
-    ]
-    return float(np.mean(found)), float(np.std(found, ddof=1) / math.sqrt(_REPEATS))
+    paths = min(_PATHS, _training.paths_for(problem, delta * dimension))
+    found = learning_time(problem, delta, dimension, steps, numerics=Numerics(paths=paths, replicas=4, seed=seed))
+    return found.success_probability, float(found.stderr["success_probability"]) if found.status.ok else 0.0
 
 
 def trained(

@@ -134,7 +134,7 @@ PHENOMENON = Phenomenon(
                 Quantity("best", label="algorithmic threshold"),
             ),
         ),
-        Part("theory", "predicted", predicted, _AXES, (Quantity("chance", label="probability to learn"),)),
+        Part("theory", "predicted", predicted, _AXES, (Quantity("chance", label="probability to learn"),), version=2),
         Part(
             "training",
             "measured",
