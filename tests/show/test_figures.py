@@ -72,7 +72,7 @@ def test_every_answer_can_be_drawn(made, name):
 
 
 def test_plot_is_draw(made):
-    answers = {"Threshold", "LearningTime", "Spectrum", "Trajectory", "Simulation", "Comparison"}
+    answers = {"Threshold", "LearningTime", "Spectrum", "Trajectory", "Simulation", "Comparison", "Design"}
     assert set(PLOTTERS) == answers | {"Outcome"}
     figure = made.comparison().plot(part="curves")
     assert [a.get_xlabel() for a in figure.axes] == ["step $t$"] * 3
