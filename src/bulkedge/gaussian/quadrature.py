@@ -59,6 +59,7 @@ def splits_on_lines(f: Callable[[Any], Any], points: np.ndarray) -> list[np.ndar
     return breakpoints.zeros_along(compiled_switches(f, points.shape[1]), 0, points, RADIUS)
 
 
+@functools.lru_cache(maxsize=64)
 def compiled_switches(f: Callable[[Any], Any], dimension: int) -> breakpoints.Switches:
     """The switches of f of a point, for many points (n, dimension) at once, in float64."""
     with jax.enable_x64(True):

@@ -20,7 +20,9 @@ from bulkedge.gaussian import quadrature
 from bulkedge.learnability.labels import MOST_NODES, label_law
 from bulkedge.learnability.room import require_room
 from bulkedge.models.directions import directions
-from bulkedge.models.problem import Problem
+from bulkedge.models.functions import ScalarFunction
+from bulkedge.models.network import Network
+from bulkedge.models.problem import Problem, pointwise
 from bulkedge.spectra.law import WeightLaw
 
 
@@ -81,14 +83,11 @@ def initial(problem: Problem, neuron: int, refinement: float = 1.0) -> WeightLaw
     a, b = (jnp.asarray(v) for v in problem.layer)
     form = problem.pointwise
     width = (0.75 if m == 1 else 1.5) / refinement
-
-    def weight(v: jax.Array, y: jax.Array) -> jax.Array:
-        return form.block(v[:, None], y[None], a, b)[neuron, 0]
-
     with jax.enable_x64(True):
-        if _moves(weight, m, labels.y):
+        if _moves(_weight(problem.network, problem.loss_function, neuron), m, labels.y):
             return _along_curves(problem, neuron, width)
-        rule = quadrature.tensor_nodes(lambda v: weight(v, jnp.asarray(labels.y[0])), m, width, limit=MOST_NODES)
+        at_label = _weight(problem.network, problem.loss_function, neuron, float(labels.y[0]))
+        rule = quadrature.tensor_nodes(at_label, m, width, limit=MOST_NODES)
         if rule is None or rule[1].size * labels.p.size > MOST_NODES:
             return None
         v = np.tile(rule[0].T, labels.p.size)
@@ -97,6 +96,24 @@ def initial(problem: Problem, neuron: int, refinement: float = 1.0) -> WeightLaw
     p = np.multiply.outer(labels.p, rule[1]).ravel()
     moments = np.repeat(labels.moments, rule[1].size, axis=1)
     return WeightLaw(g, np.zeros((p.size, directions(problem.link).hard.shape[1])), p, moments=moments)
+
+
+@functools.lru_cache(maxsize=64)
+def _weight(
+    network: Network, loss: ScalarFunction, neuron: int, label: float | None = None
+) -> Callable[[jax.Array], jax.Array]:
+    """G_j as a function of (v_1, .., v_m), or of (v_1, .., v_m, y) where no label is given.
+
+    The same function for the same network and loss, so that what is compiled for it serves again.
+    """
+    m, form = network.width, pointwise(network.sigma, loss)
+
+    def weight(x: jax.Array) -> jax.Array:
+        y = x[m] if label is None else jnp.asarray(label, x.dtype)
+        a, b = (jnp.asarray(v, x.dtype) for v in (network.a, network.b))
+        return form.block(x[:m, None], y[None], a, b)[neuron, 0]
+
+    return weight
 
 
 def _along_curves(problem: Problem, neuron: int, width: float) -> WeightLaw | None:
@@ -117,10 +134,10 @@ def _along_curves(problem: Problem, neuron: int, width: float) -> WeightLaw | No
     return WeightLaw(g, x[:, 1:] @ directions(link).hard, p)
 
 
-def _moves(weight: Callable[[jax.Array, jax.Array], jax.Array], m: int, y: np.ndarray) -> bool:
+def _moves(weight: Callable[[jax.Array], jax.Array], m: int, y: np.ndarray) -> bool:
     """Whether the places where G is not smooth in v depend on the label, as for a loss whose l'' jumps."""
     some = np.quantile(y, [0.05, 0.3, 0.5, 0.8, 0.95], method="nearest")
     # A point is (v_1, .., v_m, y); lines run along v_1.
     points = np.column_stack([np.zeros(some.size), np.full((some.size, m - 1), 0.3), some])
-    first, *rest = quadrature.splits_on_lines(lambda x: weight(x[:m], x[m]), points)
+    first, *rest = quadrature.splits_on_lines(weight, points)
     return any(x.size != first.size or not np.allclose(x, first, atol=1e-9) for x in rest)
