@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bulkedge.cli.options import JSON, OUT, QUIET, Command, Option, text, whole
+from bulkedge.cli.options import JSON, OUT, QUIET, Command, Option
+from bulkedge.cli.values import text, whole
 from bulkedge.foundation.errors import BadInput
 from bulkedge.foundation.phenomenon import SIZES
 
