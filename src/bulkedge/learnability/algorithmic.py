@@ -32,6 +32,7 @@ _RESOLVED = 0.02
 _TIED = 1e-3
 _FAINT = 3e-3
 """Eigenvalue of M, relative to the largest, below which a direction is not in its range."""
+TRIVIAL = "trivial: first moments of z given y see every direction that y depends on, so any delta > 0 is enough"
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +176,7 @@ def delta_alg(target: Any, latent_dim: int | None = None, *, progress: Progress 
         "problem": described(link),
     }
     if first is None:
-        reason = "trivial: E[z | y] is not zero along any direction y depends on, so any delta > 0 is enough"
-        return DeltaAlg(delta=None, reason=reason, rank_one=None, stderr=None, method="first moments", **common)
+        return DeltaAlg(delta=None, reason=TRIVIAL, rank_one=None, stderr=None, method="first moments", **common)
     if first.delta is None:
         return DeltaAlg(
             delta=None,

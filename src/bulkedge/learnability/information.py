@@ -27,7 +27,7 @@ from bulkedge.foundation.limits import DeltaIT
 from bulkedge.gaussian.cloud import cloud
 from bulkedge.gaussian.conditional import levels
 from bulkedge.learnability.admissible import Progress, described, read
-from bulkedge.learnability.algorithmic import Stage, resolved, staircase
+from bulkedge.learnability.algorithmic import TRIVIAL, Stage, resolved, staircase
 from bulkedge.learnability.overlap_information import (
     Weighted,
     coincidence,
@@ -56,7 +56,6 @@ HERMITE = "lower bound: second-moment method, Hermite degrees above two bounded 
 ALGORITHM = "upper bound: delta_alg, above which an efficient algorithm succeeds"
 EQUAL = "upper bound: the threshold itself (delta_alg is infinite)"
 REPLICA = "upper bound: replica-symmetric formula at an overlap proportional to the identity"
-TRIVIAL = "trivial: E[z | y] is not zero along any direction y depends on, so any delta > 0 is enough"
 
 
 def delta_it(target: Any, latent_dim: int | None = None, *, progress: Progress | None = None) -> DeltaIT:
