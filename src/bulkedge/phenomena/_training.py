@@ -16,8 +16,8 @@ from bulkedge.models.directions import directions
 SHARP_PATHS = 16384
 """Paths of a prediction whose Hessian weights are bounded below; otherwise there are as many as samples."""
 _LEAST, _MOST = 256, 131072
-_REPEATS = 2
-"""Independent predictions; their spread is the error."""
+_ROUNDING = 1.0 / math.sqrt(12.0)
+"""Standard error of a time for being a whole step."""
 
 MEASURED = (
     Quantity("learned", over="fraction", label="fraction that learned"),
@@ -66,17 +66,14 @@ def predicted(*, delta: float, dimension: int, steps: int, **learner: Any) -> di
     """
     task = problem(**learner)
     paths = paths_for(task, delta * dimension)
-    answers = [
-        be.learning_time(task, delta, dimension, steps, numerics=be.Numerics(paths=paths, replicas=2, seed=seed))
-        for seed in range(_REPEATS)
-    ]
-    probability = np.array([a.success_probability for a in answers])
-    times = np.array([math.inf if a.time is None else a.time for a in answers])  # more than half never learn
+    numerics = be.Numerics(paths=paths, replicas=4)
+    answer = be.learning_time(task, delta, dimension, steps, numerics=numerics)
+    error = answer.stderr.get("time", math.nan)
     return {
-        "learning_probability": float(probability.mean()),
-        "learning_probability_stderr": _error(probability),
-        "learning_time": float(times.mean()),
-        "learning_time_stderr": _error(times, 1.0 / math.sqrt(12.0)),
+        "learning_probability": answer.success_probability,
+        "learning_probability_stderr": answer.stderr.get("success_probability", math.nan),
+        "learning_time": math.inf if answer.time is None else answer.time,  # more than half never learn
+        "learning_time_stderr": math.nan if answer.time is None else math.hypot(error, _ROUNDING),
     }
 
 
@@ -85,10 +82,3 @@ def paths_for(task: be.Problem, samples: float) -> int:
     if bounded_below(task, 0):
         return SHARP_PATHS
     return int(np.clip(2 ** round(math.log2(samples)), _LEAST, _MOST))
-
-
-def _error(values: np.ndarray, rounding: float = 0.0) -> float:
-    """Of the mean of repetitions, and what rounding to whole steps adds, which they share."""
-    if not np.all(np.isfinite(values)):
-        return math.nan
-    return math.hypot(float(values.std(ddof=1)) / math.sqrt(values.size), rounding)
