@@ -56,7 +56,7 @@ def test_identical_neurons_stay_identical_and_are_one_of_the_right_scale():
         np.testing.assert_allclose(together.norm2[:, j], together.norm2[:, 0], rtol=1e-9)
         np.testing.assert_allclose(together.overlap[:, j], together.overlap[:, 0], atol=1e-9)
     # Not sample by sample: three neurons and one take different rows of the same table.
-    assert together.f.shape[0] == single.f.shape[0]
+    assert together.rank == single.rank
     runs = [[start(p, overlap=np.tile([0.0, 0.0, 1.0], (p.m, 1)), paths=1 << 15, seed=(i,)) for i in range(4)]
             for p in (one, many)]  # fmt: skip
     for get in (lambda r: r.train_loss[5], lambda r: r.norm2[5, 0], lambda r: r.overlap[5, 0, 0]):

@@ -22,26 +22,22 @@ new in one of them is left out once its size is below `RANK_TOLERANCE` of the wh
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bulkedge.dynamics import paths as tables
+from bulkedge.dynamics.ensemble import Ensemble, Look
 from bulkedge.dynamics.paths import coins, power_of_two
-from bulkedge.models import functions
 from bulkedge.models.directions import directions
-from bulkedge.models.problem import Problem, pointwise
+from bulkedge.models.problem import Problem
 
 RANK_TOLERANCE = 1e-3
 PRECISION = "double"
 """Of what is kept of every sample. "single": half the time; its rounding, some 1e-6, is below the sampling error."""
-_ROOM = 8
-"""Left directions there is room for at first, per neuron. Room doubles when it is used up: few sizes to compile."""
 _BOUND = 1e8
 """|V|^2 averaged over samples beyond which the dynamics has diverged."""
 
@@ -63,18 +59,16 @@ class Kernels:
 class Run:
     """One replica of N paths.
 
-    x: (q, N) coordinates of the samples along right directions, f: (K, N) along left ones. z: (k, N). y: (N,).
-    coins: mini-batch weights (T, N), or None. Times after `diverged_at`, the first step that left every bound, are
-    missing.
+    ensemble: the samples, None where they are not kept. z: (k, N). y: (N,). coins: mini-batch weights (T, N), or None.
+    Times after `diverged_at`, the first step that left every bound, are missing.
     """
 
     problem: Problem
     delta: float
     kernels: Kernels
-    x: Any
-    f: Any
+    ensemble: Ensemble | None
     z: np.ndarray
-    y: Any
+    y: np.ndarray
     train_loss: np.ndarray
     test_loss: np.ndarray
     coins: np.ndarray | None
@@ -83,6 +77,11 @@ class Run:
     @property
     def steps(self) -> int:
         return len(self.train_loss) - 1
+
+    @property
+    def rank(self) -> int:
+        """K, how many left directions the gradients span."""
+        return int(self.kernels.born[-1]) if self.kernels.born.size else 0
 
     @property
     def norm2(self) -> np.ndarray:
@@ -97,18 +96,25 @@ class Run:
     def without_samples(self) -> Run:
         """The kernels and curves alone, for keeping many runs."""
         empty = np.zeros((0, 0))
-        return replace(self, x=empty, f=empty, z=empty, y=empty, coins=None)
+        return replace(self, ensemble=None, z=empty, y=empty, coins=None)
 
-    def preactivations(self, t: int) -> Any:
+    def coordinates(self, part: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """Of some samples along right directions, (q, ..), and along left ones, (K, ..)."""
+        assert self.ensemble is not None, "the samples of this run were not kept"
+        return self.ensemble.coordinates(self.rank, part)
+
+    def preactivations(self, t: int) -> np.ndarray:
         """V(t) of every sample, shape (m, N)."""
+        assert self.ensemble is not None, "the samples of this run were not kept"
         with jax.enable_x64(True):
-            return jnp.asarray(self.kernels.c[t]) @ jnp.asarray(self.x, float)
+            return self.ensemble.combined(self.kernels.c[t])
 
     def weights(self, t: int, hessian: str = "block") -> np.ndarray:
         """Hessian weights of every sample at t: (m, N) per neuron, (m, m, N) for the full Hessian (theory 1.2)."""
         with jax.enable_x64(True):
             form = getattr(self.problem.pointwise, hessian)
-            return np.asarray(form(self.preactivations(t), jnp.asarray(self.y), *map(jnp.asarray, self.problem.layer)))
+            v = jnp.asarray(self.preactivations(t))
+            return np.asarray(form(v, jnp.asarray(self.y), *map(jnp.asarray, self.problem.layer)))
 
 
 def solve(
@@ -151,7 +157,6 @@ def solve(
         paired = mirror and bool(np.any(np.abs(start @ still) > 0) or np.any(np.abs(push @ still) > 0))
         frozen = still if mirror and not paired else np.zeros((k, k))
         batch = None if problem.batch == 1.0 else coins(steps, n, problem.batch, seed)
-        form = _compiled(problem.network.sigma, problem.loss_function)
         table = tables.table(n // 2 if paired else n, seed)
 
         def draw(first: int, number: int) -> np.ndarray:
@@ -162,62 +167,37 @@ def solve(
         if paired:
             latent[:k, n // 2 :] -= 2.0 * still @ latent[:k, n // 2 :]
         z, y = latent[:k], problem.labels(latent[:k].T, latent[k])
-        samples = Samples(*(jnp.asarray(v, dtype) for v in (z, y, draw(k + 1, m))))
-        layer = Layer(*(jnp.asarray(v, dtype) for v in (*problem.layer, problem.step_size)))
+        ensemble = Ensemble(problem, z, y, draw(k + 1, m), draw(k + 1 + m, m), dtype)
         born_at = k + 1 + 2 * m
         shrink = 1.0 - problem.step_size * problem.weight_decay
         root_delta = float(np.sqrt(delta))
 
         length = np.sqrt(np.maximum(0.0, 1.0 - np.sum(start**2, axis=1)))
         c = before = np.concatenate([start, np.diag(length)], axis=1)
-        x = jnp.concatenate([samples.z, jnp.asarray(draw(k + 1 + m, m), dtype)])
-        f = jnp.zeros((0, n), dtype)
-        count, diverged_at, history = 0, None, _History()
+        diverged_at, history = None, _History()
         for t in range(steps + 1):
-            if t < steps and count + m > f.shape[0]:
-                room = max(_ROOM * m, 2 * f.shape[0])
-                x, f, c, before = _widened(room - f.shape[0], x, f, c, before)
-            coin = None if batch is None or t == steps else jnp.asarray(batch[t], dtype)
-            big, seen = form.look(c, _root(c[:, k:]), x, f, samples, coin, layer)
-            seen = jax.device_get(seen)
-            if not seen["size"] < _BOUND:
+            count = ensemble.count
+            seen = ensemble.look(c, _root(c[:, k:]), None if batch is None or t == steps else batch[t])
+            if not seen.size < _BOUND:
                 diverged_at = t
                 break
             history.look(c, count, seen)
             if t == steps or (until is not None and until(c)):
                 break
-            mix, slope = seen["mix"].copy(), seen["slope"].copy()
-            if np.linalg.eigvalsh(seen["left"])[-1] > (rank_tolerance**2 - 1e-12) * seen["power"]:
-                xi = jnp.asarray(draw(born_at + count, m), dtype)
-                x, f, new = form.extend(big, xi, x, f, count, rank_tolerance, memory / root_delta)
-                new = jax.device_get(new)
-                mix += new["mix"]
-                mix[:, count : count + m] = new["along"]
-                slope[:, k + m + count : 2 * m + k + count] = new["slope"]
-                count += int(new["kept"])
+            mix, slope = seen.mix, seen.slope
+            fresh = seen.second - mix @ mix.T
+            if np.linalg.eigvalsh(fresh)[-1] > (rank_tolerance**2 - 1e-12) * seen.power:
+                born = ensemble.extend(seen, draw(born_at + count, m), rank_tolerance, memory / root_delta)
+                mix = np.concatenate([mix + born.mix, born.along], axis=1)
+                slope = np.concatenate([slope, born.slope], axis=1)
+                c, before = (np.pad(v, [(0, 0), (0, born.kept)]) for v in (c, before))
             # X_u holds minus f_u/sqrt(delta) twice over: as memory in V, and here as the noise of the gradient.
             slope[:, k + m :] += (float(memory) - 1.0) * mix / root_delta
             slope[:, :k] -= slope[:, :k] @ frozen
             c, before = shrink * c - slope + problem.momentum * (c - before), c
             c[:, :k] += push[t]
             history.mix.append(mix)
-        return history.run(problem, delta, (x, f, z, y), batch, diverged_at)
-
-
-class Samples(NamedTuple):
-    """What a sample brings with it: latent z (k, N), label y (N,), and spare (m, N) for its fresh double."""
-
-    z: Any
-    y: Any
-    spare: Any
-
-
-class Layer(NamedTuple):
-    """Second layer a (m,), biases b (m,) and the step size."""
-
-    a: Any
-    b: Any
-    eta: Any
+        return history.run(problem, delta, ensemble, z, y, batch, diverged_at)
 
 
 def _root(rest: np.ndarray) -> np.ndarray:
@@ -227,13 +207,6 @@ def _root(rest: np.ndarray) -> np.ndarray:
         return np.full(gram.shape, np.nan)
     value, vector = np.linalg.eigh(gram)
     return vector * np.sqrt(np.maximum(value, 0.0))
-
-
-def _widened(more: int, x: Any, f: Any, c: np.ndarray, before: np.ndarray) -> tuple[Any, Any, np.ndarray, np.ndarray]:
-    """The same with room for `more` left directions."""
-    room = jnp.zeros((more, x.shape[1]), x.dtype)
-    c, before = (np.pad(v, [(0, 0), (0, more)]) for v in (c, before))
-    return jnp.concatenate([x, room]), jnp.concatenate([f, room]), c, before
 
 
 class _History:
@@ -246,17 +219,19 @@ class _History:
         self.test: list[float] = []
         self.mix: list[np.ndarray] = []
 
-    def look(self, c: np.ndarray, count: int, seen: dict[str, Any]) -> None:
+    def look(self, c: np.ndarray, count: int, seen: Look) -> None:
         self.c.append(c)
         self.born.append(count)
-        self.train.append(float(seen["train"]))
-        self.test.append(float(seen["test"]))
+        self.train.append(seen.train)
+        self.test.append(seen.test)
 
     def run(
         self,
         problem: Problem,
         delta: float,
-        paths: tuple[Any, Any, np.ndarray, np.ndarray],
+        ensemble: Ensemble,
+        z: np.ndarray,
+        y: np.ndarray,
         batch: np.ndarray | None,
         diverged_at: int | None,
     ) -> Run:
@@ -264,7 +239,6 @@ class _History:
         m, last = problem.m, len(self.c) - 1
         used = self.born[last] if last >= 0 else 0
         q = problem.k + m + used
-        x, f, z, y = paths
 
         def cut(rows: list[np.ndarray], width: int) -> np.ndarray:
             """Rows of growing width, all `width` wide: (times, m, width)."""
@@ -281,75 +255,4 @@ class _History:
         )
         coins = None if batch is None else batch[: max(last, 0)]
         losses = np.array(self.train), np.array(self.test)
-        return Run(problem, delta, kernels, x[:q], f[:used], z, y, *losses, coins, diverged_at)
-
-
-class _Compiled(NamedTuple):
-    """Jitted: what a step sees of the samples, and what a new left direction adds."""
-
-    look: Callable[..., tuple[Any, dict[str, Any]]]
-    extend: Callable[..., tuple[Any, Any, dict[str, Any]]]
-
-
-@functools.lru_cache(maxsize=64)
-def _compiled(sigma: functions.ScalarFunction, loss: functions.ScalarFunction) -> _Compiled:
-    form = pointwise(sigma, loss)
-
-    def inner(g: Any, rows: Any) -> Any:
-        """E[g row] over the samples, (m, rows). Row by row: on a CPU a product of two matrices is slower here."""
-        return jnp.stack([rows @ one for one in g]).astype(float) / g.shape[1]
-
-    def look(
-        c: Any, root: Any, x: Any, f: Any, samples: Samples, coin: Any, layer: Layer
-    ) -> tuple[Any, dict[str, Any]]:
-        """(F(t) and what is new in it, each (m, N)), and averages over the samples."""
-        dtype, k = x.dtype, samples.z.shape[0]
-        v = c.astype(dtype) @ x
-        fresh = c[:, :k].astype(dtype) @ samples.z + root.astype(dtype) @ samples.spare
-        g = layer.eta * form.factor(v, samples.y, layer.a, layer.b)
-        if coin is not None:
-            g = g * coin
-        mix = inner(g, f) if f.shape[0] else jnp.zeros((g.shape[0], 0))
-        r = g - mix.astype(dtype) @ f
-        seen = {
-            "train": jnp.mean(form.risk(v, samples.y, layer.a, layer.b), dtype=float),
-            "test": jnp.mean(form.risk(fresh, samples.y, layer.a, layer.b), dtype=float),
-            "size": jnp.mean(v * v, dtype=float),
-            "power": jnp.mean(g * g, dtype=float),
-            "left": inner(r, r),
-            "mix": mix,
-            "slope": inner(g, x),
-        }
-        return (g, r), seen
-
-    def extend(
-        gradient: tuple[Any, Any], xi: Any, x: Any, f: Any, count: Any, tolerance: Any, memory: Any
-    ) -> tuple[Any, Any, dict[str, Any]]:
-        """The samples x and f with the left directions new in F(t) and the right ones they bring."""
-        (g, r), dtype = gradient, x.dtype
-        m, first = g.shape[0], x.shape[0] - f.shape[0]
-        # In the limit the fresh noise xi is orthogonal to every f so far; among N samples it is made so.
-        left, mix = jnp.concatenate([r, xi]), jnp.zeros((m, f.shape[0]))
-        # Again, twice: what one pass leaves grows from step to step by the inverse of what is new in a gradient.
-        for _ in range(2):
-            along = inner(left, f)
-            mix, left = mix + along[:m], left - along.astype(dtype) @ f
-        r, xi = jnp.split(left, 2)
-        value, vector = jnp.linalg.eigh(inner(r, r))
-        value, vector = value[::-1], vector[:, ::-1]
-        keep = value > tolerance**2 * jnp.mean(g * g, dtype=float)
-        turn = jnp.where(keep, 1.0 / jnp.sqrt(jnp.where(keep, value, 1.0)), 0.0)[:, None] * vector.T
-        new = turn.astype(dtype) @ r
-        xi = jnp.where(keep[:, None], xi - inner(xi, new).astype(dtype) @ new, 0.0)
-        born = xi - jnp.asarray(memory, dtype) * new
-        x = jax.lax.dynamic_update_slice(x, born, (first + count, 0))
-        f = jax.lax.dynamic_update_slice(f, new, (count, 0))
-        added = {
-            "mix": mix,
-            "kept": jnp.sum(keep),
-            "along": inner(g, new),
-            "slope": inner(g, born),
-        }
-        return x, f, added
-
-    return _Compiled(jax.jit(look), jax.jit(extend, donate_argnums=(2, 3)))
+        return Run(problem, delta, kernels, ensemble, z, y, *losses, coins, diverged_at)

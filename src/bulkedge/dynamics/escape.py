@@ -46,7 +46,7 @@ class Escape:
 def escape(run: Run) -> Escape:
     """The linear process of one replica."""
     hard = directions(run.problem.link).hard
-    m, r, count = run.problem.m, hard.shape[1], run.f.shape[0]
+    m, r, count = run.problem.m, hard.shape[1], run.rank
     response, noise = _averages(run, hard)
     before = np.searchsorted(run.kernels.born, np.arange(count), side="right") - 1
     root = np.sqrt(run.delta)
@@ -68,13 +68,14 @@ def escape(run: Run) -> Escape:
 
 def _averages(run: Run, hard: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """E[f_v (s s^T - I) X0_u], (K, m + K, r, r), and E[f_v f_w s s^T]/delta, (K r, K r)."""
-    m, k, r, count = run.problem.m, run.problem.k, hard.shape[1], run.f.shape[0]
+    m, k, r, count = run.problem.m, run.problem.k, hard.shape[1], run.rank
     response, noise = np.zeros((r, r, count, m + count)), np.zeros((r, r, count, count))
     size = run.z.shape[1]
     for i in range(0, size, _CHUNK):
         part = slice(i, i + _CHUNK)
         s = hard.T @ run.z[:, part]
-        f, x = (np.array(v[:, part], float) for v in (run.f, run.x[k:]))
+        x, f = run.coordinates(part)
+        x = x[k:]
         x[m:] += f / np.sqrt(run.delta)
         for a in range(r):
             for b in range(a, r):

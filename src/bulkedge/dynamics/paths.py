@@ -21,7 +21,7 @@ class Table:
 
     def __init__(self, count: int, seed: tuple[int, ...]) -> None:
         self._count, self._seed = count, seed
-        self._rows: dict[int, np.ndarray] = {}
+        self._rows: dict[int, np.ndarray] = {}  # of a small table, which is remembered
 
     @functools.cached_property
     def _points(self) -> np.ndarray:
@@ -29,22 +29,22 @@ class Table:
 
         rng = np.random.default_rng([*self._seed, 1])
         points = qmc.Sobol(_QUASI, scramble=True, rng=rng).random(self._count)
-        return np.clip(points, 1e-16, 1.0 - 1e-16)
+        return np.clip(points, 1e-16, 1.0 - 1e-16, out=points).T
 
     def rows(self, first: int, number: int) -> np.ndarray:
         """Some rows, (number, count); they must not be written to."""
-        for row in range(first, first + number):
-            if row not in self._rows:
-                self._rows[row] = self._row(row)
-        if number == 0:
-            return np.zeros((0, self._count))
-        return np.stack([self._rows[row] for row in range(first, first + number)])
+        wanted = {row: self._rows[row] if row in self._rows else self._row(row) for row in range(first, first + number)}
+        if self._count <= _REMEMBERED:
+            self._rows.update(wanted)
+        if number == 1:
+            return wanted[first][None]
+        return np.stack(list(wanted.values())) if wanted else np.zeros((0, self._count))
 
     def _row(self, row: int) -> np.ndarray:
         if row >= _QUASI:
             return np.random.default_rng([*self._seed, 2, row]).standard_normal(self._count)
         with jax.enable_x64(True):
-            return np.asarray(_inverse(np.ascontiguousarray(self._points[:, row])))
+            return np.asarray(_inverse(np.ascontiguousarray(self._points[row])))
 
 
 _inverse = jax.jit(jax.scipy.special.ndtri)

@@ -52,8 +52,10 @@ class StoredData:
         self._real = np.zeros(x.shape[:2], np.float32)
         self._real.reshape(-1)[: labels.size] = 1.0
         self.problem, self.n, self.d, self.labels, self._key = problem, labels.size, x.shape[2], labels, key
-        blocks = [Block(*(jax.device_put(part) for part in parts)) for parts in zip(x, y, self._real, strict=True)]
-        self._groups = _grouped(blocks)
+        self._groups = [
+            Group([jax.device_put(block) for block in x[some]], jnp.asarray(y[some]), jnp.asarray(self._real[some]))
+            for some in _some(len(x))
+        ]
         self._layer = tuple(jnp.asarray(v, jnp.float32) for v in problem.layer)
         self._passes = _passes(problem.network.sigma, problem.loss_function)
 
@@ -75,7 +77,7 @@ class StoredData:
 
     def matrix(self) -> np.ndarray:
         """X as one array (n, d), copied: for small problems."""
-        return np.concatenate([block.x for group in self._groups for block in group])[: self.n]
+        return np.concatenate([block for group in self._groups for block in group.x])[: self.n]
 
     @staticmethod
     def bytes_needed(problem: Problem, n: int, d: int) -> float:
@@ -87,10 +89,11 @@ class StoredData:
 
         Each sample takes part independently with probability `problem.batch` and then has weight 1/batch.
         """
-        weights = [[block.real for block in group] for group in self._groups]
+        weights = [group.real for group in self._groups]
         if self.problem.batch < 1:
             taken = stream(*self._key, MASK, step).random(self._real.shape, np.float32) < self.problem.batch
-            weights = _grouped([jnp.asarray(w) for w in self._real * taken / np.float32(self.problem.batch)])
+            weight = self._real * taken / np.float32(self.problem.batch)
+            weights = [jnp.asarray(weight[some]) for some in _some(len(weight))]
         small = _narrow(theta)
 
         def add(total: Any, group: int) -> tuple[Any, Any]:
@@ -119,32 +122,32 @@ class StoredData:
         find = self._passes.full if neuron is None else self._passes.block
         weights = [find(group, one, small, *self._layer) for group in self._groups]
         p = self.problem.m if neuron is None else 1
-        rows = [[block.x for block in group] for group in self._groups]
 
         def product(u: np.ndarray) -> np.ndarray:
             v = _narrow(u.reshape(p, self.d))
 
             def add(total: Any, group: int) -> tuple[Any, None]:
-                return _product(total, rows[group], weights[group], v), None
+                return _product(total, self._groups[group].x, weights[group], v), None
 
             return _summed(add, len(weights), v)[0].reshape(-1) / self.n
 
         yield product
 
 
-class Block(NamedTuple):
-    """Some samples: x (B, d), labels y (B,), and real (B,), 0 for padding and 1 otherwise."""
+class Group(NamedTuple):
+    """Some blocks: x, a list of arrays (B, d), labels y (blocks, B), and real (blocks, B), 0 for padding, else 1."""
 
-    x: Any
+    x: list[Any]
     y: Any
     real: Any
 
 
 def _summed(add: Callable[[Any, int], tuple[Any, Any]], groups: int, like: Any) -> tuple[np.ndarray, list[Any]]:
     """The sum that add(total, group) -> (total, more) builds up from zeros, in float64, and `more` of every group."""
+    nothing = _narrow(np.zeros(like.shape))
 
     def run(part: range) -> tuple[np.ndarray, list[Any]]:
-        total, found = jnp.zeros_like(like), []
+        total, found = nothing, []
         for group in part:
             total, more = add(total, group)
             found.append(more)
@@ -161,10 +164,10 @@ def _summed(add: Callable[[Any, int], tuple[Any, Any]], groups: int, like: Any) 
 _THREADS = ThreadPoolExecutor(2, thread_name_prefix="bulkedge-data")
 
 
-def _grouped(blocks: list[Any]) -> list[list[Any]]:
-    # As many groups in one half as in the other, and all of nearly one size.
-    size = -(-len(blocks) // (2 * -(-len(blocks) // (2 * _GROUP))))
-    return [blocks[i : i + size] for i in range(0, len(blocks), size)]
+def _some(blocks: int) -> list[slice]:
+    """The groups: as many in one half as in the other, and all of nearly one size."""
+    size = -(-blocks // (2 * -(-blocks // (2 * _GROUP))))
+    return [slice(i, i + size) for i in range(0, blocks, size)]
 
 
 def _narrow(theta: np.ndarray) -> Any:
@@ -203,32 +206,34 @@ def _passes(sigma: ScalarFunction, loss: ScalarFunction) -> _Passes:
     """The passes of an activation and a loss."""
     of = pointwise(sigma, loss)
 
-    def risk_of(v: Any, part: Block, a: Any, b: Any) -> Any:
-        return jnp.sum(of.risk(v, part.y, a, b) * part.real)
+    def risks(v: list[Any], group: Group, a: Any, b: Any) -> Any:
+        """The sum of the loss in each block. All blocks at once: what a pass does besides its products is little."""
+        each = of.risk(jnp.concatenate(v, axis=1), group.y.reshape(-1), a, b)
+        return jnp.sum(each.reshape(group.y.shape) * group.real, axis=1)
 
     @jax.jit
-    def gradient(total: Any, group: list[Block], weights: list[Any], theta: Any, a: Any, b: Any) -> Any:
+    def gradient(total: Any, group: Group, weights: Any, theta: Any, a: Any, b: Any) -> Any:
         """`total` plus the gradient (m, d) times n, and the sum of the loss in each block."""
-        risk = []
-        for part, weight in zip(group, weights, strict=True):
-            v = _apply(_after(theta, total), part.x)
-            total = total + _collect(of.factor(v, part.y, a, b) * weight, part.x)
-            risk.append(risk_of(v, part, a, b))
-        return total, jnp.stack(risk)
+        seen = []
+        for x, y, weight in zip(group.x, group.y, weights, strict=True):
+            seen.append(_apply(_after(theta, total), x))
+            total = total + _collect(of.factor(seen[-1], y, a, b) * weight, x)
+        return total, risks(seen, group, a, b)
 
     @jax.jit
-    def risk(group: list[Block], theta: Any, a: Any, b: Any) -> Any:
-        return jnp.stack([risk_of(_apply(theta, part.x), part, a, b) for part in group])
+    def risk(group: Group, theta: Any, a: Any, b: Any) -> Any:
+        return risks([_apply(theta, x) for x in group.x], group, a, b)
 
     @jax.jit
-    def block(group: list[Block], neuron: Any, theta: Any, a: Any, b: Any) -> Any:
+    def block(group: Group, neuron: Any, theta: Any, a: Any, b: Any) -> Any:
         """Weights of one neuron's block, (1, 1, B) each."""
-        return [(of.block(_apply(theta, p.x), p.y, a, b)[neuron] * p.real)[None, None] for p in group]
+        parts = zip(*group, strict=True)
+        return [(of.block(_apply(theta, x), y, a, b)[neuron] * real)[None, None] for x, y, real in parts]
 
     @jax.jit
-    def full(group: list[Block], neuron: Any, theta: Any, a: Any, b: Any) -> Any:
+    def full(group: Group, neuron: Any, theta: Any, a: Any, b: Any) -> Any:
         """Weights of the whole Hessian, (m, m, B) each."""
-        return [of.full(_apply(theta, p.x), p.y, a, b) * p.real for p in group]
+        return [of.full(_apply(theta, x), y, a, b) * real for x, y, real in zip(*group, strict=True)]
 
     return _Passes(gradient, risk, block, full)
 

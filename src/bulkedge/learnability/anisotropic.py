@@ -313,7 +313,7 @@ def _others(problem: Problem, neuron: int, covariance: Covariance, delta: float,
 
     def seen(run: dmft.Run) -> list[Seen]:
         g = run.weights(0)[neuron][:MOST_PATHS] / c**2
-        rows = np.asarray(run.x)[: k + m, :MOST_PATHS].T.astype(float)
+        rows = run.coordinates(slice(None, MOST_PATHS))[0][: k + m].T
         rows[:, :k] = rows[:, :k] @ basis
         law, told = WeightLaw(g, rows), []
         for side, look in (("below", separable.below), ("above", separable.above)):

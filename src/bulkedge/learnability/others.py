@@ -57,8 +57,8 @@ def whole_outliers(runs: list[dmft.Run], delta: float, time: int) -> list[Outlie
 def _samples(run: dmft.Run, weights: np.ndarray, time: int, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The first samples: weights, coordinates (n, q) along all that training has seen, factors used so far (n, K)."""
     born, few = int(run.kernels.born[time]), slice(None, most)
-    q = run.problem.k + run.problem.m + born
-    return weights[few], np.asarray(run.x)[:q, few].T.astype(float), np.asarray(run.f)[:born, few].T.astype(float)
+    x, f = run.coordinates(few)
+    return weights[few], x[: run.problem.k + run.problem.m + born].T, f[:born].T
 
 
 def _kind(problem: Problem, kernel: np.ndarray, overlap2: float) -> tuple[str, float] | None:
