@@ -153,3 +153,21 @@ def test_records_are_known_by_name():
 
     assert Pair.from_dict({"a": 1}).to_dict() == {"a": 1, "b": 2.0}
     assert list(Pair(a=1)) == ["a", "b"]
+
+
+def test_a_long_array_does_not_fill_the_screen():
+    kind = answers.Trajectory(
+        delta=2.0,
+        time=np.arange(1000.0),
+        train_loss=np.array([1.0, 0.123456789]),
+        test_loss=np.zeros(0),
+        norm2=np.zeros(0),
+        overlap=np.zeros(0),
+        cosine=np.zeros(0),
+        hidden_variance=None,
+    )
+    shown = repr(kind)
+    assert "time=array of shape (1000,)" in shown
+    assert "train_loss=[1, 0.123457]" in shown
+    assert shown.startswith("Trajectory(status='converged'")
+    assert "\n" not in shown

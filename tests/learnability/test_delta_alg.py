@@ -223,6 +223,12 @@ def test_rotated_coordinates():
 # --- interface ---
 
 
+def test_a_callable_with_noise_is_the_expression():
+    """Constants of a user's own function take the precision of its arguments."""
+    found = be.delta_alg(lambda z, e: jnp.tanh(z[0] ** 2) + 0.3 * e, 1)
+    assert found.delta == pytest.approx(be.delta_alg("tanh(z^2) + 0.3*e").delta, rel=1e-9)
+
+
 def test_targets_problems_and_json():
     for given in ("z1*z2", target("z1*z2"), be.Problem("z1*z2", "gelu"), lambda z, e: z[0] * z[1]):
         found = be.delta_alg(given, 2)

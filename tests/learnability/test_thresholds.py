@@ -155,6 +155,7 @@ def test_an_unbounded_weight_is_told_with_its_dependence_on_the_number_of_sample
     ("target", "activation", "loss", "bounded"),
     [
         ("z^2", "gelu", "squared", False),
+        ("exp(z^2)", "gelu", "squared", False),
         ("z^2", "gelu", "pseudo-huber", True),
         ("tanh(z^2)", "gelu", "squared", True),
         ("sign(z^2 - 1)", "gelu", "logistic", True),

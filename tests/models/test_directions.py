@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from bulkedge.foundation.errors import BadInput
 from bulkedge.models.directions import directions
 from bulkedge.models.symmetries import involutions, signed_permutations
 from bulkedge.models.target import target
@@ -134,3 +135,9 @@ def test_a_callable_with_a_kink_and_noise():
     found = directions(target(lambda z, e: jnp.maximum(z[0], -z[0]) + jnp.sin(z[1]) + 0.1 * e, 2))
     assert same_span(found.easy, [[0, 1]])
     assert same_span(found.hard, [[1, 0]])
+
+
+@pytest.mark.parametrize("link", ["1 + 0*z", "e + 0*z"])
+def test_a_label_that_is_a_constant_in_z_is_refused(link):
+    with pytest.raises(BadInput, match="does not depend on z"):
+        directions(target(link))

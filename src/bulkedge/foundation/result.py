@@ -41,6 +41,25 @@ def jsonable(value: Any) -> Any:
     raise TypeError(f"a result cannot hold a {type(value).__name__}")
 
 
+def shortened(value: Any) -> str:
+    """One line for a reader: long arrays and lists by their shape, numbers to six digits."""
+    if isinstance(value, np.ndarray) and value.size > _SHOWN:
+        return f"array of shape {value.shape}"
+    if isinstance(value, (np.ndarray, np.generic)):
+        return shortened(value.tolist())
+    if isinstance(value, list):
+        return f"list of {len(value)}" if len(value) > _SHOWN else f"[{', '.join(map(shortened, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k!r}: {shortened(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, Status):
+        return repr(value.value)
+    return f"{value:.6g}" if isinstance(value, float) else repr(value)
+
+
+_SHOWN = 8
+"""Entries of an array that are shown one by one."""
+
+
 def _key(key: Any) -> str:
     return str(key.item()) if isinstance(key, np.generic) else str(key)
 
@@ -52,11 +71,15 @@ class Record:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _REGISTRY[cls.__name__] = cls
+        cls.__repr__ = Record.__repr__  # in its own dictionary, where `dataclass` leaves it alone
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.keys():
             raise KeyError(name)
         return getattr(self, name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={shortened(self[name])}' for name in self.keys())})"
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())

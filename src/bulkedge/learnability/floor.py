@@ -23,7 +23,7 @@ def bounded_below(problem: Problem, neuron: int) -> bool:
     anything a sample shows.
     """
     lowest = _minima(problem, neuron)
-    drops = [b < 1.1 * a - 1e-9 for a, b in itertools.pairwise(lowest)]
+    drops = [b < 1.1 * a - 1e-9 or b == -np.inf for a, b in itertools.pairwise(lowest)]
     return not all(drops[-2:])
 
 
@@ -46,5 +46,5 @@ def _minima(problem: Problem, neuron: int) -> tuple[float, ...]:
             box *= rng.random((m + k + 1, _POINTS)) < 0.9
             y = problem.labels(box[m : m + k].T, box[m + k] if problem.link.noisy else np.zeros(_POINTS))
             g = np.asarray(problem.pointwise.block(jnp.asarray(box[:m]), jnp.asarray(y), a, b)[neuron])
-            lowest.append(float(np.min(g[np.isfinite(g)], initial=0.0)))
+            lowest.append(float(np.min(g[~np.isnan(g)], initial=0.0)))
     return tuple(lowest)

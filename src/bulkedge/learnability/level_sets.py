@@ -47,8 +47,8 @@ class Line:
     """h(s, c, e) of one unknown s, with known coordinates c and noise e, compiled for many s at once."""
 
     def __init__(self, h: Callable[[Any, Any, Any], Any], known: int) -> None:
-        zero = jnp.zeros(())
         with jax.enable_x64(True):
+            zero = jnp.zeros(())
             switch = breakpoints.switches(h, zero, jnp.zeros(known), zero)
             self._value = jax.jit(jax.vmap(h, (0, None, None)))
             self._slope = jax.jit(jax.vmap(jax.grad(h), (0, None, None)))

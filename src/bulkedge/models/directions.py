@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from bulkedge.foundation.errors import BadInput
 from bulkedge.gaussian import hermite, signals
 from bulkedge.models import latent
 from bulkedge.models.symmetries import involutions, signed_permutations
@@ -58,7 +59,9 @@ class Directions:
 
 @functools.lru_cache(maxsize=256)
 def directions(link: Target) -> Directions:
-    """The three classes of latent directions of a link."""
+    """The three classes of latent directions of a link that depends on z."""
+    if latent.active(link).shape[1] == 0:
+        raise BadInput("target", "does not depend on z: there is nothing to learn")
     return _classified(link, symmetries(link))
 
 
