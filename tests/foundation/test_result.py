@@ -165,9 +165,11 @@ def test_a_long_array_does_not_fill_the_screen():
         overlap=np.zeros(0),
         cosine=np.zeros(0),
         hidden_variance=None,
+        stderr={"train_loss": np.zeros(9)},
     )
     shown = repr(kind)
     assert "time=array of shape (1000,)" in shown
     assert "train_loss=[1, 0.123457]" in shown
+    assert "{'train_loss': array of shape (9,)}" in shown
     assert shown.startswith("Trajectory(status='converged'")
     assert "\n" not in shown
