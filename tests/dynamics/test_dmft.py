@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bulkedge as be
-from bulkedge.dynamics import dmft
+from bulkedge.dynamics import dmft, ensemble
 from bulkedge.gaussian import quadrature
 
 IND = "2*(abs(z) > 0.6744897501960817)"
@@ -204,3 +204,37 @@ def test_rotating_the_latent_space_changes_nothing():
     near([a.test_loss - b.test_loss for a, b in zip(plain, turned, strict=True)], np.zeros(7), 1e-4)
     along = [r.overlap[6, 0] @ [np.cos(angle), np.sin(angle)] for r in turned]
     near([r.overlap[6, 0, 0] - a for r, a in zip(plain, along, strict=True)], 0.0, 1e-3)
+
+
+@pytest.mark.parametrize("precision", ["double", "single"])
+def test_rows_on_an_accelerator_are_the_rows_on_a_cpu(monkeypatch, precision):
+    """Elsewhere than on a CPU samples stay JAX arrays; the equations are the same. A batch, and kinks too."""
+    network = be.Network("relu", 2, (1.0, -0.5), (0.1, 0.0))
+    problem = be.Problem("tanh(z1) + 0.5*z2^2/(1 + z2^2)", network, step_size=1.0, batch=0.5, momentum=0.2)
+    choice = {"paths": 1 << 11, "seed": (4,), "precision": precision}
+    here = dmft.solve(problem, 4.0, 12, **choice)
+    monkeypatch.setattr(ensemble.jax, "default_backend", lambda: "somewhere else")
+    there = dmft.solve(problem, 4.0, 12, **choice)
+    close = {"rtol": 1e-9 if precision == "double" else 2e-4, "atol": 1e-9 if precision == "double" else 1e-5}
+    np.testing.assert_allclose(there.train_loss, here.train_loss, **close)
+    np.testing.assert_allclose(there.norm2, here.norm2, **close)
+    np.testing.assert_allclose(there.preactivations(12), here.preactivations(12), **close)
+
+
+def test_single_precision_is_below_the_sampling_error():
+    """Samples kept in float32 change a run by far less than another seed does."""
+    problem = be.Problem(IND, "gelu", step_size=0.5)
+    one, other = (dmft.solve(problem, 10.0, 6, paths=1 << 13, seed=(1,), precision=p) for p in ("double", "single"))
+    np.testing.assert_allclose(other.train_loss, one.train_loss, atol=1e-5)
+    np.testing.assert_allclose(other.norm2, one.norm2, atol=1e-4)
+
+
+def test_many_directions_have_room():
+    """More left directions than there was room for at first, with several born at once."""
+    network = be.Network("tanh", 8, [(-1.0) ** j * (1.0 + 0.2 * j) for j in range(8)], [0.1 * j for j in range(8)])
+    run = dmft.solve(be.Problem("sin(2*z)", network, step_size=6.0), 3.0, 12, paths=1 << 10, seed=(0,))
+    assert run.rank > 64
+    f = run.coordinates()[1]
+    np.testing.assert_allclose(f @ f.T / run.y.size, np.eye(len(f)), atol=1e-9)
+    x = run.coordinates(slice(5, 9))[0]
+    np.testing.assert_allclose(run.kernels.c[12] @ x, run.preactivations(12)[:, 5:9], rtol=1e-9)

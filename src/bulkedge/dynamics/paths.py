@@ -29,22 +29,25 @@ class Table:
 
         rng = np.random.default_rng([*self._seed, 1])
         points = qmc.Sobol(_QUASI, scramble=True, rng=rng).random(self._count)
-        return np.clip(points, 1e-16, 1.0 - 1e-16, out=points).T
+        return np.ascontiguousarray(np.clip(points, 1e-16, 1.0 - 1e-16, out=points).T)
 
     def rows(self, first: int, number: int) -> np.ndarray:
         """Some rows, (number, count); they must not be written to."""
-        wanted = {row: self._rows[row] if row in self._rows else self._row(row) for row in range(first, first + number)}
-        if self._count <= _REMEMBERED:
-            self._rows.update(wanted)
-        if number == 1:
-            return wanted[first][None]
-        return np.stack(list(wanted.values())) if wanted else np.zeros((0, self._count))
+        found = [self._find(row) for row in range(first, first + number)]
+        return np.stack(found) if number != 1 else found[0][None]
 
-    def _row(self, row: int) -> np.ndarray:
+    def _find(self, row: int) -> np.ndarray:
+        if self._count > _REMEMBERED:
+            return self._made(row)
+        if row not in self._rows:
+            self._rows[row] = self._made(row)
+        return self._rows[row]
+
+    def _made(self, row: int) -> np.ndarray:
         if row >= _QUASI:
             return np.random.default_rng([*self._seed, 2, row]).standard_normal(self._count)
         with jax.enable_x64(True):
-            return np.asarray(_inverse(np.ascontiguousarray(self._points[row])))
+            return np.asarray(_inverse(self._points[row]))
 
 
 _inverse = jax.jit(jax.scipy.special.ndtri)
