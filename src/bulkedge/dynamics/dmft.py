@@ -32,6 +32,7 @@ import numpy as np
 from bulkedge.dynamics import paths as tables
 from bulkedge.dynamics.ensemble import Ensemble, Look
 from bulkedge.dynamics.paths import coins, power_of_two
+from bulkedge.foundation.threads import one_blas_thread
 from bulkedge.models.directions import directions
 from bulkedge.models.problem import Problem
 
@@ -146,7 +147,7 @@ def solve(
     precision: "double" or "single", of samples; kernels and averages over samples are float64 in either.
     until: of the coordinates c(t), (m, q), whose first k columns are the overlap: True ends the run at t.
     """
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), one_blas_thread():
         n, m, k = power_of_two(paths), problem.m, problem.k
         dtype = np.float64 if precision == "double" else np.float32
         link = directions(problem.link)

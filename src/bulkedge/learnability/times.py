@@ -35,7 +35,7 @@ from bulkedge.models.problem import Problem
 Progress = Callable[[str, int, int], None]
 _LINEAR_STEPS, _FULL_PATHS = 400, 60
 """Most steps of the linear stage; it has all paths up to the second number of steps, and fewer beyond."""
-_DRAWS, _GROUPS = 64, 4
+_DRAWS, _GROUPS = 128, 4
 _PATHS = 8192
 """At most, for a nonlinear run: its spurious overlap cancels in pairs, and its errors in the many draws."""
 _GROWN = 1.0 / 3.0
