@@ -191,7 +191,7 @@ def test_what_is_missing_is_null(monkeypatch, made, capsys):
         bulkedge.__dict__, "threshold", lambda problem, **k: made.threshold(delta=None, reason="none", windows=[])
     )
     assert main(["threshold", *TARGET]) == 0
-    assert "none: none" in capsys.readouterr().out
+    assert "none: no outlier at any delta" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,7 @@ def _pairs(entries: Sequence[tuple[str, str] | None]) -> str:
 
 def _threshold(r: Threshold) -> str:
     title = f"threshold at t = {time_name(r.time)}"
-    missing = f"none: {r.reason}" if r.reason else "not settled"
-    found = uncertain(r.delta, r.stderr, 6) if r.delta is not None else missing
+    found = uncertain(r.delta, r.stderr, 6) if r.delta is not None else f"none: {r.absence}"
     windows = ", ".join(f"{plain(a)} to {'∞' if b is None else plain(b)}" for a, b in r.windows) or "nowhere"
     entries = [
         ("samples per dimension", found),

@@ -74,6 +74,12 @@ class Threshold(Result):
 
     citations: ClassVar[tuple[str, ...]] = (*_CORE, "mondelli-montanari-2018", "troiani-2025")
 
+    @property
+    def absence(self) -> str:
+        """Why there is no `delta`, in words."""
+        words = {"none": "no outlier at any delta", None: "not settled"}
+        return words.get(self.reason, self.reason or "")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity(Result):

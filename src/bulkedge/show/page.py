@@ -77,9 +77,8 @@ def answer(comparison: Comparison, thresholds: Sequence[Threshold] = ()) -> str:
 def _threshold_sentence(t: Threshold) -> str:
     where = f"at t = {time_name(t.time)}"
     if t.delta is None:
-        return (
-            f"No number of samples per dimension gives the Hessian a downhill direction along them {where}: {t.reason}."
-        )
+        why = "" if t.reason == "none" else f": {t.absence}"
+        return f"No number of samples per dimension gives the Hessian a downhill direction along them {where}{why}."
     windows = [f"from {plain(a)} on" if b is None else f"between {plain(a)} and {plain(b)}" for a, b in t.windows] or [
         f"from {plain(t.delta)} on"
     ]

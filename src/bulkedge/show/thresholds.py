@@ -38,7 +38,7 @@ def _one_threshold(result: Threshold) -> style.Figure:
             ax.axvspan(result.delta - result.stderr, result.delta + result.stderr, color=LEARNT, alpha=0.4, linewidth=0)
         keys[rf"$\delta_*={uncertain(result.delta, result.stderr)}$"] = style.line_key(LEARNT)
     else:
-        ax.text(0.5, 0.5, f"no threshold: {result.reason}", transform=ax.transAxes, ha="center", va="center")
+        ax.text(0.5, 0.5, f"no threshold: {result.absence}", transform=ax.transAxes, ha="center", va="center")
     if result.delta_alg is not None:
         ax.axvline(result.delta_alg, color=ALGORITHMIC, linestyle=style.DASHES[1])
         keys[rf"$\delta_\mathrm{{alg}}={plain(result.delta_alg)}$"] = style.line_key(ALGORITHMIC, style.DASHES[1])
