@@ -161,3 +161,22 @@ def test_memory_is_told_and_required(monkeypatch):
     memory.require("data", 0.5e9, "this")
     with pytest.raises(BadInput, match=r"^data: this needs 2.5 GB of memory and 1 GB are free$"):
         memory.require("data", 2.5e9, "this")
+
+
+def test_what_rounding_did_to_the_basis_does_not_grow():
+    """A vector of which a few millionths are new comes out orthogonal to a basis that is so to 1e-4 only.
+
+    Two passes leave e^2/new of it; with e = new = 1e-5 the next vectors are wrong, and after some more all is noise.
+    """
+    n, rng = 20_000, np.random.default_rng(0)
+    x = LazyGaussian(n, 40, 0, left=12, right=4)
+    x.left(rng.standard_normal((1, n)))
+    for _ in range(9):
+        x.left(rng.standard_normal((1, n)))
+    basis = x._rows.basis
+    basis[9] += np.float32(1e-4) * basis[8]
+    fresh = rng.standard_normal(n)
+    v = 0.7 * basis[0] + 0.5 * basis[8] - 0.5 * basis[9] + 4e-6 * fresh / np.linalg.norm(fresh)
+    x.left(v[None])
+    assert x.known[0] == 11
+    assert np.max(np.abs(basis[:10].astype(float) @ basis[10].astype(float))) < 1e-5

@@ -7,7 +7,8 @@ and likewise X^T q = (I - U U^T) h + U (X U)^T q. So every product has exactly t
 Compare Y. M. Lu, "Householder Dice", arXiv:2101.07464.
 
 The two sides mirror each other; each is a `_Side` of vectors stored in float32, a row each, and worked on in blocks.
-Inner products are summed over blocks in float64, and vectors are orthogonalised twice. In coordinates,
+Inner products are summed over blocks in float64, and vectors are orthogonalised twice, or more often where hardly
+anything of them is new. In coordinates,
     v = sum_i c_i basis_i  =>  product(v) = sum_i c_i image_i,
 which is what `right` and `left` return: nothing of size n or d is allocated beyond the two buffers.
 """
@@ -28,6 +29,9 @@ from bulkedge.gaussian.streams import BLOCK, fill_normal
 SPANNED = 2e-6
 """A vector whose part outside the known span is below this fraction of its length counts as spanned: float32 storage
 itself leaves about 1e-7."""
+
+_SWEEPS, _ENOUGH = 6, 0.1
+"""Of orthogonalisation: at most so many; enough once a sweep took no more than this share of what it left."""
 
 Block = slice
 Source = Callable[[Block, np.ndarray], None]
@@ -140,30 +144,33 @@ class LazyGaussian:
     def _settle(self, here: _Side, there: _Side, side: int, given: int) -> np.ndarray:
         """Orthogonalise row `given`, move it to the end of the basis if it is new, and reveal its product."""
         known = here.count
-        v, basis = here.basis[given], here.basis[:known]
-        length2, first = 0.0, np.zeros(known)
-        for b in here.blocks():
-            length2 += float(v[b] @ v[b])
-            first += basis[:, b] @ v[b]
+        v, basis, target = here.basis[given], here.basis[:known], here.basis[known]
+        length2 = sum(float(v[b] @ v[b]) for b in here.blocks())
         if length2 == 0.0:
             return np.zeros(known)
-        target = here.basis[known]
-        second = np.zeros(known)
-        for b in here.blocks():
-            np.subtract(v[b], first.astype(np.float32) @ basis[:, b], out=target[b])
-            second += basis[:, b] @ target[b]
-        left2 = 0.0
-        for b in here.blocks():
-            target[b] -= second.astype(np.float32) @ basis[:, b]
-            left2 += float(target[b] @ target[b])
+        coordinates, left2 = np.zeros(known), length2
+        for sweep in range(_SWEEPS):
+            source = target if sweep else v
+            along = np.zeros(known)
+            for b in here.blocks():
+                along += basis[:, b] @ source[b]
+            coordinates += along
+            left2 = 0.0
+            for b in here.blocks():
+                np.subtract(source[b], along.astype(np.float32) @ basis[:, b], out=target[b])
+                left2 += float(target[b] @ target[b])
+            # Twice is enough, unless the second time took most of what there was: what is new is then so small that
+            # the rounding of the known vectors would be passed on to it, and grow from vector to vector.
+            if sweep and np.linalg.norm(along) <= _ENOUGH * np.sqrt(left2):
+                break
         length, left = np.sqrt(length2), np.sqrt(left2)
         if left <= SPANNED * length or known == here.size:
-            return first + second
+            return coordinates
         if known == here.room:
             raise BadInput("left" if side else "right", f"there is room for {known} vectors and one more is asked for")
         self._reveal_image(here, there, side, target, 1.0 / left)
         here.count += 1
-        return np.append(first + second, left)
+        return np.append(coordinates, left)
 
     def _reveal_image(self, here: _Side, there: _Side, side: int, unit: np.ndarray, scale: float) -> None:
         """Normalise the new basis vector and draw its product, given the products of the other side."""
