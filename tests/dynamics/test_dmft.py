@@ -145,6 +145,16 @@ def test_divergence_is_reported_with_its_step():
     assert np.all(np.isfinite(run.train_loss))
 
 
+@pytest.mark.parametrize(("activation", "step"), [("exp(v)", 5.0), ("exp(v)", 0.5), ("v^4", 2.0), ("exp(v^2/4)", 1.0)])
+def test_what_overflows_has_diverged(activation, step):
+    """Numbers beyond the largest one are a divergence with its step, and no warning of an array library."""
+    run = dmft.solve(be.Problem("z^2", be.Network(activation), step_size=step), 3.0, 12, paths=1 << 12, seed=(0,))
+    assert run.diverged_at is not None
+    assert 1 <= run.diverged_at <= 4
+    assert len(run.train_loss) == run.diverged_at
+    assert np.all(np.isfinite(run.train_loss + run.test_loss))
+
+
 def test_without_pairs_a_spurious_overlap_grows():
     """The mirror (V_*, -V_*) keeps a hard overlap what it is: zero, or exactly odd in its start."""
     problem = be.Problem(IND, "gelu", step_size=0.5)

@@ -147,7 +147,8 @@ def solve(
     precision: "double" or "single", of samples; kernels and averages over samples are float64 in either.
     until: of the coordinates c(t), (m, q), whose first k columns are the overlap: True ends the run at t.
     """
-    with jax.enable_x64(True), one_blas_thread():
+    # What diverges overflows first; it is told by its size.
+    with jax.enable_x64(True), one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         n, m, k = power_of_two(paths), problem.m, problem.k
         dtype = np.float64 if precision == "double" else np.float32
         link = directions(problem.link)
@@ -179,7 +180,7 @@ def solve(
         for t in range(steps + 1):
             count = ensemble.count
             seen = ensemble.look(c, _root(c[:, k:]), None if batch is None or t == steps else batch[t])
-            if not seen.size < _BOUND:
+            if not (seen.size < _BOUND and np.isfinite(seen.train + seen.test)):
                 diverged_at = t
                 break
             history.look(c, count, seen)
